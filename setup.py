@@ -49,6 +49,7 @@ SUBCLASSED = {
     "broker/log/journal.py": ("JournalLog",),
     "broker/log/log.py": ("StagedWrite", "StagingLog"),
     "broker/log/memory.py": ("MemoryLog",),
+    "broker/runtime/durability.py": ("Durability",),
     "broker/runtime/loader.py": ("Loader",),
 }
 # Modules of messages whose codecs are generated and compiled; the codecs of the others

@@ -15,11 +15,11 @@ from coterie.broker.coordinator.assignors.spec import Assign, Assignment, GroupS
 from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.flusher import Flusher
-from coterie.broker.runtime.loader import Loaded, Loader
+from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.log_cleaner import compaction
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import Timekeeping
 from coterie.errors import LogError
@@ -152,9 +152,6 @@ class Server:
         )
         assignors = configured(environment.settings.group_consumer_assignors)
         self.runtime = Runtime(
-            disk,
-            self.flusher,
-            loader,
             CoordinatorEnvironment(
                 environment.settings,
                 topics=environment.topics,
@@ -173,7 +170,10 @@ class Server:
             if where not in disk.partitions():
                 disk.create(where)
         self.flusher.flush()
-        self.runtime.start(OFFSETS_TOPIC_ID, shard_count)
+        self.runtime.start(shard_count)
+        for index in range(shard_count):
+            where = LogPartition(OFFSETS_TOPIC_ID, index)
+            self.runtime.assign(index, loader.store(where))
 
     # Operations of the world.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.server.broker import Broker
 from coterie.errors import SettingError
 from coterie.testing import Kafka
 from coterie.wire.error_codes import ErrorCode
@@ -32,6 +33,12 @@ from tests.support.waiting import eventually
 def connect(kafka: Kafka, node: int = 0) -> WireClient:
     host, _, port = kafka.bootstrap_servers.split(",")[node].partition(":")
     return WireClient(host, int(port))
+
+
+def coordinator_id(broker: Broker, group: str) -> int:
+    node = broker.shard_node(broker.shard_of(group))
+    assert node is not None
+    return node.node_id
 
 
 def commit(client: WireClient, offset: int) -> None:
@@ -107,11 +114,7 @@ def test_a_restart_keeps_what_was_durable_and_the_addresses(
     with Kafka(data=tmp_path if is_on_disk else None, nodes=3) as kafka:
         addresses = kafka.bootstrap_servers
         coordinator = kafka.call(
-            lambda server: (
-                server.assembly.broker.shard_node(
-                    server.assembly.broker.shard_of("billing")
-                ).node_id
-            )
+            lambda server: coordinator_id(server.assembly.broker, "billing")
         )
         with connect(kafka, coordinator - 1) as client:
             commit(client, 7)

@@ -75,7 +75,9 @@ class InProcess(ABC):
             if group is None:
                 node = broker.nodes[partition % len(broker.nodes)]
             else:
-                node = broker.shard_node(broker.shard_of(group))
+                coordinator = broker.shard_node(broker.shard_of(group))
+                assert coordinator is not None, "the process has all shards"
+                node = coordinator
             peer = _Peer(node)
             HANDLERS[message.API_KEY](
                 _UnrestrictedCall(message, version, CLIENT_ID, peer, None)

@@ -70,6 +70,7 @@ def test_a_runtime_can_stop_while_it_loads(caplog: pytest.LogCaptureFixture) -> 
     loading = world.reopened(starts=False)
     loading.start()
     loading.loop.turn()
+    loading.loader.stop()
     loading.runtime.stop()
     loading.loop.settle()
     assert loading.phases == {Phase.STOPPED}

@@ -154,9 +154,6 @@ class World:
         self.snapshots = Snapshots(self.log)
         self.loader = Loader(self.log, self.flusher, self.snapshots, self.loop)
         self.runtime = Runtime(
-            self.log,
-            self.flusher,
-            self.loader,
             CoordinatorEnvironment(
                 self.settings,
                 topics=self.topics,
@@ -180,7 +177,9 @@ class World:
             if where not in self.log.partitions():
                 self.log.create(where)
         self.flusher.flush()
-        self.runtime.start(TOPIC_ID, self.shard_count)
+        self.runtime.start(self.shard_count)
+        for index in range(self.shard_count):
+            self.runtime.assign(index, self.loader.store(LogPartition(TOPIC_ID, index)))
 
     def reopened(self, **changes: Any) -> World:
         """Return a new world with the flushed data only, as after SIGKILL."""

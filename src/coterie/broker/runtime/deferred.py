@@ -7,18 +7,23 @@ completes the responses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from coterie.broker.coordinator.result import Context
 from coterie.broker.log.log import LogPartition
-from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import LogError
 from coterie.wire.schema import Struct
 
 Respond = Callable[[Any], None]
 """A function that sends the response to a request; called once."""
+
+
+Lease = Callable[[], bool]
+"""A function that returns whether this process may serve its shards now. Once it has
+returned False, they have to be released."""
 
 
 class PendingRequest(NamedTuple):
@@ -47,25 +52,28 @@ class _Write:
 class DeferredResponses:
     """The pending responses by the sequence number of the write they wait for.
 
-    When the write is durable, `notify_growth` is called first with the new bytes of
-    each partition. When it fails, or takes longer than `timeout_ms`, `fail` is called
-    for each pending request instead of its response (E23-09).
+    When the write is durable, the listeners are called first with the new bytes of each
+    partition. When it fails, or takes longer than `timeout_ms`, or `lease` returns
+    False by then, `fail` is called for each pending request instead of its response
+    (E23-09).
     """
 
     def __init__(
         self,
-        flusher: Flusher,
+        flusher: Durability,
         scheduler: Scheduler,
         *,
         timeout_ms: int,
         fail: Callable[[PendingRequest, LogError | TimeoutError], None],
-        notify_growth: Callable[[LogPartition, int], None],
+        growth_listeners: Sequence[Callable[[LogPartition, int], None]],
+        lease: Lease | None = None,
     ) -> None:
         self._flusher = flusher
         self._scheduler = scheduler
         self._timeout_ms = timeout_ms
         self._fail = fail
-        self._notify_growth = notify_growth
+        self._growth_listeners = growth_listeners
+        self._lease = lease
         self._is_check_scheduled = False
         self._writes: dict[int, _Write] = {}
 
@@ -89,6 +97,13 @@ class DeferredResponses:
         assert sequence > self._flusher.durable_sequence
         self._writes[sequence].responses.append((pending, response))
 
+    def fail_all(self, error: LogError) -> None:
+        """Fail all pending requests; what becomes of their writes has no effect."""
+        writes, self._writes = self._writes, {}
+        for write in writes.values():
+            for pending, _ in write.responses:
+                self._fail(pending, error)
+
     def _schedule_check(self) -> None:
         if not self._is_check_scheduled and self._writes:
             self._is_check_scheduled = True
@@ -110,10 +125,15 @@ class DeferredResponses:
         self._schedule_check()
 
     def _complete(self, sequence: int, error: LogError | None) -> None:
-        write = self._writes.pop(sequence)
+        write = self._writes.pop(sequence, None)
+        if write is None:
+            return  # `fail_all` was called
+        if self._lease is not None and error is None and not self._lease():
+            error = LogError("the lease of this node has ended")
         if error is None:
             for where, size_bytes in write.growth.items():
-                self._notify_growth(where, size_bytes)
+                for listener in self._growth_listeners:
+                    listener(where, size_bytes)
         for pending, response in write.responses:
             if error is None:
                 pending.respond(response)

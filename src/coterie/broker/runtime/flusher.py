@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coterie.broker.log.log import Log, StagedWrite
+from coterie.broker.runtime.durability import Done, Durability
 from coterie.broker.runtime.system import EventLoop
 from coterie.errors import LogError
 
@@ -103,16 +104,14 @@ def _is_small(staged: StagedWrite) -> bool:
     )
 
 
-Done = Callable[[LogError | None], None]
-
-
-class Flusher:
+class Flusher(Durability):
     """The flusher of one log.
 
     Without `threaded` all writes are done in the event loop, as a log in memory needs.
     """
 
     def __init__(self, log: Log, loop: EventLoop, *, threaded: bool = True) -> None:
+        super().__init__()
         self._log = log
         self._loop = loop
         self.seconds: Callable[[], float] = time.monotonic
@@ -132,8 +131,6 @@ class Flusher:
         self.before_write: Callable[[], None] | None = None
         """A callback before each write, in the thread that writes. Tests let it raise
         LogError or LogFull to inject a failure of the disk."""
-        self.next_sequence = 1
-        self.durable_sequence = 0
         self.failures = 0
         self.last_error: LogError | None = None
         """The error of the newest write; None when it succeeded."""
@@ -144,13 +141,9 @@ class Flusher:
         return self._taken is not None
 
     def on_failure(self, listener: Callable[[LogError], None]) -> None:
-        """Call `listener` after each failed write, once the log has dropped the write
-        and before the callbacks that wait for it."""
         self._listeners.append(listener)
 
     def when_durable(self, done: Done) -> None:
-        """Call `done(None)` once everything staged so far is durable, or `done(error)`
-        when its write failed. Without staged appends it is called at once."""
         if self._log.has_staged():
             self._waiting.append(done)
             self.wake()

@@ -17,9 +17,9 @@ from coterie.broker.coordinator.offsets.plain_replay import read_commits
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.result import Origin
 from coterie.broker.coordinator.shard import Shard
-from coterie.broker.log.log import Log
+from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.runtime.flusher import Flusher
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import EventLoop
 from coterie.errors import LogCorrupt, LogError, MalformedFrame
@@ -35,8 +35,6 @@ _LOGGER = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.01
 READ_BYTES: Final = 1 << 20
-
-Loaded = Callable[[DrivenShard], None]
 
 
 class _Load(NamedTuple):
@@ -65,6 +63,10 @@ class Loader:
         self._loads: dict[DrivenShard, _Load] = {}
         self._first: DrivenShard | None = None
         self._scheduled = False
+
+    def store(self, where: LogPartition) -> ShardStore:
+        """Return the store of a shard in the loader's log."""
+        return ShardStore(where, self._log, self._flusher, self.load, self.prioritize)
 
     def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
         """Load an empty shard in the background, then call `loaded` or `failed`."""
@@ -149,11 +151,11 @@ class Loader:
             if not batches:
                 position = bounds.flushed_offset
             for batch in batches:
-                position = _replay_batch(driven, shard, batch, position)
+                position = replay_batch(driven, shard, batch, position)
                 yield False
 
 
-def _replay_batch(
+def replay_batch(
     driven: DrivenShard, shard: Shard, batch: bytes, position: LogOffset
 ) -> LogOffset:
     """Replay a batch; return the offset after it. Raises LogCorrupt."""

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.offsets.plain import commit_plain
 from coterie.broker.coordinator.result import Context
-from coterie.broker.log.log import Log
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.record_batch import HEADER_BYTES
@@ -28,7 +27,6 @@ class Written(NamedTuple):
 
 
 def write_plain_commit(
-    log: Log,
     driven: DrivenShard,
     request: PlainCommit,
     context: Context,
@@ -41,7 +39,7 @@ def write_plain_commit(
     when the partition has no offsets left.
     """
     assert driven.phase is Phase.ACTIVE
-    where, shard = driven.where, driven.shard
+    log, where, shard = driven.log, driven.where, driven.shard
     batch = log.open_batch(where, OPEN_BATCH_BYTES)
     if batch is None:
         base_offset, delta = log.next_offset(where), 0

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.broker.coordinator.result import Result, Session, Ticket
+from coterie.broker.coordinator.classic import heartbeat as classic_heartbeat
+from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
+from coterie.broker.coordinator.result import GroupConfigView, Result, Session, Ticket
 from coterie.broker.coordinator.shard import Shard
-from coterie.broker.log.log import LogPartition
-from coterie.broker.runtime.deferred import PendingRequest
-from coterie.broker.runtime.flusher import Flusher
-from coterie.broker.runtime.timers import Entry, TimerTable
+from coterie.broker.log.log import Log, LogPartition
+from coterie.broker.runtime.deferred import (
+    DeferredResponses,
+    Lease,
+    PendingRequest,
+)
+from coterie.broker.runtime.durability import Durability
+from coterie.broker.runtime.timers import TimerTable
 from coterie.java import string_hash
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 
+Heartbeat: TypeAlias = HeartbeatRequest | ConsumerGroupHeartbeatRequest
 Renew = Callable[[int], bool]
 """A function of the time in ms; returns whether a session was renewed."""
 
@@ -33,18 +44,42 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 class Phase(Enum):
-    """The phase of a shard (E23-02a)."""
+    """The phase of a shard (E23-02a).
 
+    A shard that is unassigned belongs to another process, or to none.
+    """
+
+    UNASSIGNED = "unassigned"
     LOADING = "loading"
     ACTIVE = "active"
     STOPPED = "stopped"
 
 
 PHASE_ERRORS: Final = {
+    Phase.UNASSIGNED: ErrorCode.NOT_COORDINATOR,
     Phase.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     Phase.STOPPED: ErrorCode.NOT_COORDINATOR,
 }
 """The error response to requests, by phase; a shard in another phase handles them."""
+
+
+Loaded = Callable[["DrivenShard"], None]
+"""A callback after a shard was loaded, or could not be."""
+
+
+class ShardStore(NamedTuple):
+    """The partition of a shard, its log and what makes the log durable.
+
+    `load` replays the log into an empty shard and then calls the first or, when that
+    fails, the second callback. `prioritize` loads the shard before others. A process
+    with several stores has a flusher for each, or the same for all.
+    """
+
+    where: LogPartition
+    log: Log
+    flusher: Durability
+    load: Callable[[DrivenShard, Loaded, Loaded], None]
+    prioritize: Loaded | None = None
 
 
 class DrivenShard:
@@ -53,41 +88,50 @@ class DrivenShard:
     `written_sequence` is the flusher's sequence number of the shard's newest write,
     `group_sequence` that of the newest one with more than offset commits.
     `events` are broadcast events that arrived while the shard was loading.
-    `version` changes with every change to the shard's groups except offset commits.
+    `version` changes with every change to the shard's groups except offset commits, and
+    with every change of the phase. `store`, `where`, `log`, `flusher` and `deferred`
+    are set by `Runtime.assign`, and are not used while the shard is unassigned.
     """
 
     __slots__ = (
+        "deferred",
         "events",
+        "flusher",
         "group_sequence",
         "handle",
         "index",
+        "log",
         "name",
         "pending",
         "phase",
         "records_since_snapshot",
         "shard",
+        "store",
         "timers",
         "version",
         "where",
         "written_sequence",
     )
 
-    def __init__(
-        self, index: int, where: LogPartition, shard: Shard, timers: TimerTable
-    ) -> None:
+    store: ShardStore
+    where: LogPartition
+    log: Log
+    flusher: Durability
+    deferred: DeferredResponses
+
+    def __init__(self, index: int, name: str, shard: Shard, timers: TimerTable) -> None:
         self.index = index
-        self.name = f"__consumer_offsets-{index}"
-        self.where = where
+        self.name = name
         self.timers = timers
         self.version = 0
         self.events: list[Any] = []
-        self.reset(shard)
+        self.reset(shard, Phase.UNASSIGNED)
 
-    def reset(self, shard: Shard) -> None:
+    def reset(self, shard: Shard, phase: Phase) -> None:
         """Start over with an empty shard, which has to be loaded."""
         self.shard = shard
         self.handle: Callable[[Any, Any], Result] = shard.handle
-        self.phase = Phase.LOADING
+        self.phase = phase
         self.version += 1
         self.timers.clear()
         self.pending: dict[Ticket, PendingRequest] = {}
@@ -97,17 +141,30 @@ class DrivenShard:
 
 
 def session_renewal(
-    driven: DrivenShard, entry: Entry, session: Session, flusher: Flusher
-) -> Renew:
+    driven: DrivenShard,
+    request: Heartbeat,
+    configs: GroupConfigView,
+    lease: Lease | None,
+) -> Renew | None:
     """Return a function that renews a member's session, as a repeated heartbeat does.
 
     The function takes the time in ms and moves the session timer. It returns False, and
     changes nothing, when the heartbeat has to be handled in full: when the shard's
-    groups or the timer have changed, or the group has other work to do.
+    groups or the timer have changed, the group has other work to do, or the lease has
+    ended.
     """
+    state = driven.shard.state
+    session: Session | None
+    if isinstance(request, HeartbeatRequest):
+        session = classic_heartbeat.session_of(state, request)
+    else:
+        session = consumer_heartbeat.session_of(state, request, configs)
+    entry = None if session is None else driven.timers.entries.get(session.key)
+    if session is None or entry is None:
+        return None
     # A closure: its variables are faster than attributes, and every heartbeat of a
     # stable group calls it.
-    version = driven.version
+    version, flusher = driven.version, driven.flusher
     entries, key = entry.table.entries, entry.key
     assert entries[key] is entry
     assert key == session.key
@@ -120,6 +177,7 @@ def session_renewal(
             or driven.group_sequence > flusher.durable_sequence
             or entries.get(key) is not entry
             or now_ms >= steady_until_ms
+            or (lease is not None and not lease())
         ):
             return False
         # A later deadline needs no change to the heap of timers; see `Timers`.

@@ -52,7 +52,7 @@ _NO_OFFSETS: Final = b"\0"
 
 
 class Snapshots:
-    """The snapshots of all shards in one log."""
+    """The snapshots of all shards in one log, which need not be that of the shards."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -66,7 +66,7 @@ class Snapshots:
         to replay from, the end of the log at the time of this call. It stops early when
         the runtime has replaced the shard.
         """
-        replay_from = self._log.bounds(driven.where).next_offset
+        replay_from = driven.log.bounds(driven.where).next_offset
         transactions = take_transactions(driven.shard.state)
         index = _OFFSET.pack(replay_from) + transactions
         return self._write(driven, sorted(changed), index)
@@ -78,7 +78,7 @@ class Snapshots:
         for group_id in changed:
             if driven.shard is not shard:
                 return
-            as_of = self._log.bounds(driven.where).next_offset
+            as_of = driven.log.bounds(driven.where).next_offset
             yield self._put_group(driven.index, shard.state, group_id, as_of)
         if driven.shard is shard:
             self._log.put(_space(driven.index), _INDEX_KEY, index)

@@ -99,9 +99,6 @@ class Assembly:
         self._snapshots = Snapshots(log)
         self._loader = Loader(log, flusher, self._snapshots, loop)
         runtime = Runtime(
-            log,
-            flusher,
-            self._loader,
             CoordinatorEnvironment(
                 settings,
                 topics=catalog,
@@ -151,7 +148,10 @@ class Assembly:
         broker = self.broker
         topic = broker.data.ensure_offsets_topic(random_topic_id())
         broker.flusher.flush()
-        broker.runtime.start(topic.topic_id, topic.partition_count)
+        broker.runtime.start(topic.partition_count)
+        for index in range(topic.partition_count):
+            where = LogPartition(topic.topic_id, index)
+            broker.runtime.assign(index, self._loader.store(where))
         self._loader.run_slice()
         broker.catalog.watch(self._topic_changes.add)
         broker.transactions.start()
@@ -164,6 +164,7 @@ class Assembly:
         self._decoder.close()
         broker.flusher.flush()
         self._snapshotter.write_all()
+        self._loader.stop()
         broker.runtime.stop()
         broker.flusher.flush()
         broker.flusher.close()
@@ -175,6 +176,7 @@ class Assembly:
         self._log_cleaner.stop()
         self._decoder.close()
         broker.flusher.abandon()
+        self._loader.stop()
         broker.runtime.stop()
         broker.flusher.abandon()
         broker.flusher.close()

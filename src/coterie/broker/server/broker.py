@@ -21,7 +21,7 @@ from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import partition_for
+from coterie.broker.runtime.shards import Phase, partition_for
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.settings import Settings
 from coterie.types import GroupId, SecurityProtocol
@@ -109,11 +109,15 @@ class Broker:
         """Return the partition of `__consumer_offsets` that holds a group (B-16)."""
         return self.runtime.shard_of(group_id)
 
-    def shard_node(self, shard: int) -> Node:
-        """Return the node that coordinates the groups of a shard."""
+    def shard_node(self, shard: int) -> Node | None:
+        """Return the node that coordinates the groups of a shard; None when another
+        process does."""
         moved = self.moved_shards
         if moved and shard in moved:
             return moved[shard]
+        shards = self.runtime.shards
+        if shards and shards[shard].phase is Phase.UNASSIGNED:
+            return None
         return self.nodes[shard % len(self.nodes)]
 
     def transaction_coordinator(self, transactional_id: str) -> Node:

@@ -95,7 +95,7 @@ class StoredFetches:
 class WaitingFetch:
     """A request whose response waits for writes of the shards it was read from."""
 
-    __slots__ = ("_at", "_fetched", "_reads", "_sequence", "_version", "frame")
+    __slots__ = ("_at", "_fetched", "_reads", "_version", "_written", "frame")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class WaitingFetch:
         version: int,
         tail: bytes,
         reads: list[_Read],
-        sequence: int,
+        written: tuple[DrivenShard, int],
     ) -> None:
         assert reads, "a response without groups waits for nothing"
         self.frame = frame
@@ -113,7 +113,7 @@ class WaitingFetch:
         body = tail[1:]  # without the tags of the header
         self._fetched = Fetched(body, [group_id for _, _, _, group_id, _ in reads])
         self._reads = reads
-        self._sequence = sequence
+        self._written = written
 
     def respond(self, call: Call) -> bool:
         """Respond once the writes are durable; return False if the general path has to
@@ -124,7 +124,10 @@ class WaitingFetch:
         ):
             return False
         runtime = broker.runtime
-        runtime.respond_when_written(self._sequence, self._fetched, call, call.respond)
+        driven, sequence = self._written
+        runtime.respond_when_written(
+            driven, sequence, self._fetched, call, call.respond
+        )
         return True
 
     def general(self) -> OffsetFetchRequest:
@@ -142,9 +145,9 @@ class OffsetFetchPath:
         "_peer",
         "_quotas",
         "_reads",
-        "_sequence",
         "_stored",
         "_waiting",
+        "_writing",
     )
 
     def __init__(self, node: Node, peer: Peer, stored: StoredFetches) -> None:
@@ -156,7 +159,7 @@ class OffsetFetchPath:
         self._quotas = broker.catalog.client_quotas
         self._context = RequestContext(ANONYMOUS, "")
         self._reads: list[_Read] = []
-        self._sequence = 0
+        self._writing: list[DrivenShard] = []
         self._waiting: WaitingFetch | None = None
 
     def respond(self, frame: bytes) -> bytes | None:
@@ -181,12 +184,14 @@ class OffsetFetchPath:
             stored
         )
         broker = self._broker
+        lease = broker.runtime.lease
         if (
             not frame.startswith(front)
             or node is not self._node
             or context != self._client()
             or acls_version != broker.authorizer.version
             or topics_version != broker.catalog.version
+            or (lease is not None and not lease())
         ):
             return False
         for driven, version, offsets, group_id, mark in reads:
@@ -219,7 +224,8 @@ class OffsetFetchPath:
         if at is None:
             return None
         reads: list[_Read] = []
-        self._reads, self._sequence = reads, 0
+        writing: list[DrivenShard] = []
+        self._reads, self._writing = reads, writing
         topics = self._broker.catalog
         may_describe = partial(
             self._broker.authorizer.authorize,
@@ -234,9 +240,12 @@ class OffsetFetchPath:
             return None  # the full handling meets it again, and logs it
         if tail is None:
             return None
-        if self._sequence > self._broker.flusher.durable_sequence:
-            sequence = self._sequence
-            self._waiting = WaitingFetch(frame, at, version, tail, reads, sequence)
+        if writing:
+            if len({driven.flusher for driven in writing}) > 1:
+                return None  # the full handling waits for each
+            last = max(writing, key=_written_sequence)
+            written = last, last.written_sequence
+            self._waiting = WaitingFetch(frame, at, version, tail, reads, written)
             return None
         self._broker.counts.requests[ApiKey.OFFSET_FETCH, version] += 1
         response = frame_of(frame[_CORRELATION_AT:HEADER_V0_BYTES] + tail)
@@ -267,12 +276,17 @@ class OffsetFetchPath:
         driven = broker.runtime.readable_shard(index)
         if driven is None:
             return None
-        self._sequence = max(self._sequence, driven.written_sequence)
+        if driven.written_sequence > driven.flusher.durable_sequence:
+            self._writing.append(driven)
         state = driven.shard.state
         offsets = state.offsets
         mark = offsets.stored.mark(group_id)
         self._reads.append((driven, driven.version, offsets, group_id, mark))
         return state
+
+
+def _written_sequence(driven: DrivenShard) -> int:
+    return driven.written_sequence
 
 
 def _body_at(frame: bytes) -> int | None:

@@ -50,7 +50,9 @@ def move_group(broker: Broker, group: str, node_id: int | None) -> Node:
     The partition is loaded again from the log, so that joins in progress are lost.
     """
     shard = broker.shard_of(group)
-    node = _target(broker, broker.shard_node(shard), node_id)
+    coordinator = broker.shard_node(shard)
+    assert coordinator is not None, "the process has all shards"
+    node = _target(broker, coordinator, node_id)
     broker.moved_shards[shard] = node
     broker.runtime.reload_shard(shard)
     return node

@@ -193,7 +193,10 @@ def _find_coordinator(call: Call, key: str) -> Coordinator:
                 raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             if not broker.runtime.shards:
                 raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            node = broker.shard_node(broker.shard_of(key))
+            coordinator = broker.shard_node(broker.shard_of(key))
+            if coordinator is None:
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            node = coordinator
         elif key_type == _TRANSACTION_KEY:
             resource_type = ResourceType.TRANSACTIONAL_ID
             if not call.authorize(Operation.DESCRIBE, resource_type, key):
