@@ -114,9 +114,9 @@ def get(server: ThreadServer, path: str) -> tuple[int, dict[str, Any]]:
 
 
 def health(server: ThreadServer) -> Health:
-    found = server.server._health
+    found = server.server._monitoring
     assert found is not None
-    return found
+    return found.health
 
 
 def write(server: ThreadServer) -> None:

@@ -34,8 +34,7 @@ from coterie.wire.api import ApiKey
 from coterie.wire.releases import Release
 
 if TYPE_CHECKING:
-    from coterie.broker.server.health import Health
-    from coterie.http_endpoint import Endpoint
+    from coterie.broker.server.monitoring import Monitoring
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -101,8 +100,7 @@ class Server:
         self._timekeeping = timekeeping
         self._listener: Listener | None = None
         self._assembly: Assembly | None = None
-        self._endpoint: Endpoint | None = None
-        self._health: Health | None = None
+        self._monitoring: Monitoring | None = None
         self.ports: list[int] = []
         """The port on which each node listens."""
         self.metrics_port: int | None = None
@@ -227,46 +225,12 @@ class Server:
         if port is None:
             return
         # Imported here, as the library delays the start of a server without metrics.
-        from importlib.metadata import version
+        from coterie.broker.server.monitoring import Monitoring
 
-        from coterie.broker.server.health import Health
-        from coterie.broker.server.metrics import GroupMetrics
-        from coterie.broker.server.server_metrics import Exposition, ServerMetrics
-        from coterie.http_endpoint import Endpoint, Headers, Reply, json_reply
-
-        broker = self.assembly.broker
-        metrics = GroupMetrics(broker.runtime.shards)
-        broker.runtime.metrics = metrics.metrics
-        broker.flusher.observe = metrics.observe_flush
-        own = ServerMetrics(metrics.registry, broker, connections, self._plan.directory)
-        loop = asyncio.get_running_loop()
-        health = self._health = Health(
-            broker, loop, own.observe_delay, version("coterie")
+        self._monitoring = Monitoring(
+            self.assembly.broker, connections, self._plan.directory
         )
-        own.monitor = health.monitor
-        exposition = Exposition(metrics.registry, own.measure_disk)
-
-        async def live(_: Headers) -> Reply:
-            is_ok, content = health.liveness()
-            return json_reply(content, is_ok=is_ok)
-
-        async def ready(_: Headers) -> Reply:
-            is_ok, content = health.readiness()
-            return json_reply(content, is_ok=is_ok)
-
-        self._endpoint = Endpoint(
-            {
-                b"/metrics": exposition.reply,
-                b"/": exposition.reply,
-                b"/health": live,
-                b"/ready": ready,
-            }
-        )
-        self.metrics_port = await self._endpoint.start(self._plan.host, port)
-        health.monitor.start()
-        _LOGGER.info(
-            "metrics on port %d, at /metrics, /health and /ready", self.metrics_port
-        )
+        self.metrics_port = await self._monitoring.start(self._plan.host, port)
 
     async def stop(self) -> None:
         """Stop accepting, make everything durable, and close the log."""
@@ -295,10 +259,8 @@ class Server:
         assert self._listener is not None
         await self._listener.stop_accepting()
         self._listener.close()
-        if self._health is not None:
-            self._health.stop()
-        if self._endpoint is not None:
-            self._endpoint.close()
+        if self._monitoring is not None:
+            self._monitoring.stop()
         return self._listener.connections
 
 
