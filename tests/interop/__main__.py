@@ -34,6 +34,7 @@ from tools.kafka_runs import RUNS, faults, merged, read_runs, runs_of, write_run
 TESTS: Final = str(Path(__file__).parent)
 EXCHANGES: Final = str(Path(__file__).with_name("exchanges"))
 MEMBERS: Final = "tests/client/test_group_member_server.py"
+CLASSIC_MEMBERS: Final = "tests/client/test_classic_member_server.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 INTEROP_FACTS: Final = "interop-facts.json"
@@ -86,7 +87,7 @@ def _run(jars: Path, arguments: list[str], folder: Path) -> int:
         exchanges = _pytest([EXCHANGES, facts, *arguments], environment)
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
         facts = f"--fact-results={folder / MEMBERS_FACTS}"
-        members = _pytest([MEMBERS, PLANS, facts], environment)
+        members = _pytest([MEMBERS, CLASSIC_MEMBERS, PLANS, facts], environment)
     return interop or exchanges or members
 
 

@@ -73,6 +73,9 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
+    from coterie.client.classic_member import ClassicMember
+    from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
+    from coterie.client.classic_requests import JoinedMember
     from coterie.client.client_assignors import (
         AssignmentOf,
         AssignorFunction,
@@ -226,6 +229,13 @@ _MODULES: Final = {
         "ScramInfo",
         "ScramUpsertion",
     ),
+    "coterie.client.classic_member": ("ClassicMember",),
+    "coterie.client.classic_options": (
+        "AssignMembers",
+        "ClassicOptions",
+        "Metadata",
+    ),
+    "coterie.client.classic_requests": ("JoinedMember",),
     "coterie.client.client_assignors": (
         "AssignmentOf",
         "AssignorFunction",
@@ -319,12 +329,15 @@ __all__ = [
     "AdminClient",
     "ApiError",
     "Appended",
+    "AssignMembers",
     "AssignmentOf",
     "AssignorFunction",
     "AssignorMember",
     "AtTime",
     "AuthenticationFailed",
     "BrokerVersions",
+    "ClassicMember",
+    "ClassicOptions",
     "ClientAssignor",
     "ClientCredentials",
     "ClientError",
@@ -360,6 +373,7 @@ __all__ = [
     "GroupState",
     "GroupType",
     "HangingTransaction",
+    "JoinedMember",
     "LevelRange",
     "LogDir",
     "LogOffset",
@@ -371,6 +385,7 @@ __all__ = [
     "MemberOptions",
     "MemberState",
     "MemberToRemove",
+    "Metadata",
     "NewRecord",
     "NewTopic",
     "Node",

@@ -16,7 +16,7 @@ from coterie.client.cluster import COORDINATOR_ELSEWHERE, RETRIED_CODES, Cluster
 from coterie.client.membership import Membership
 from coterie.client.notifier import Notifier
 from coterie.errors import ApiError, CommitRefused, RequestTimedOut
-from coterie.types import TopicName, TopicPartition
+from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -110,27 +110,9 @@ class MemberOffsets:
             generation_id_or_member_epoch=epoch,
             member_id=self._membership.member_id,
             group_instance_id=identity.instance_id,
-            topics=_to_commit(offsets),
+            topics=topics_to_commit(offsets),
         )
-
-        async def once() -> _Codes:
-            response = await self._cluster.call_coordinator(
-                identity.group_id,
-                request,
-                OffsetCommitResponse,
-                wanted=_WITH_EPOCHS_AND_NAMES,
-            )
-            codes = {
-                TopicPartition(topic.name, each.partition_index): ErrorCode.read(
-                    each.error_code
-                )
-                for topic in response.topics
-                for each in topic.partitions
-            }
-            self._check(codes.values())
-            return codes
-
-        return await self._cluster.retrying(once)
+        return await commit_offsets(self._cluster, request, _WITH_EPOCHS_AND_NAMES)
 
     async def _fetch(
         self, partitions: Iterable[TopicPartition], epoch: int
@@ -157,21 +139,12 @@ class MemberOffsets:
                 each.error_code for topic in group.topics for each in topic.partitions
             ]
             codes = [ErrorCode.read(number) for number in numbers]
-            self._check(codes)
+            _raise_retriable(self._cluster, group_id, codes)
             for code in filter(None, codes):
                 raise ApiError(code)
             return group
 
         return await self._cluster.retrying(once)
-
-    def _check(self, codes: Iterable[ErrorCode]) -> None:
-        """Raise ApiError for the first retriable code: it applies to the whole
-        request."""
-        for code in codes:
-            if code in COORDINATOR_ELSEWHERE:
-                self._cluster.forget_coordinator(self._membership.identity.group_id)
-            if code in RETRIED_CODES:
-                raise ApiError(code)
 
     def _epoch(self) -> int:
         membership = self._membership
@@ -202,9 +175,46 @@ class MemberOffsets:
         return self._epoch()
 
 
-def _to_commit(
+async def commit_offsets(
+    cluster: Cluster, request: OffsetCommitRequest, wanted: Versions
+) -> dict[TopicPartition, ErrorCode]:
+    """Send a commit to the group's coordinator; return the code of each partition.
+
+    Raises ApiError for a code that stays retriable, and ClientError.
+    """
+
+    async def once() -> _Codes:
+        response = await cluster.call_coordinator(
+            request.group_id, request, OffsetCommitResponse, wanted=wanted
+        )
+        codes = {
+            TopicPartition(topic.name, each.partition_index): ErrorCode.read(
+                each.error_code
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        _raise_retriable(cluster, request.group_id, codes.values())
+        return codes
+
+    return await cluster.retrying(once)
+
+
+def _raise_retriable(
+    cluster: Cluster, group_id: GroupId, codes: Iterable[ErrorCode]
+) -> None:
+    """Raise ApiError for the first retriable code: it applies to the whole request."""
+    for code in codes:
+        if code in COORDINATOR_ELSEWHERE:
+            cluster.forget_coordinator(group_id)
+        if code in RETRIED_CODES:
+            raise ApiError(code)
+
+
+def topics_to_commit(
     offsets: Mapping[TopicPartition, Offset],
 ) -> list[OffsetCommitRequestTopic]:
+    """Return offsets as the topics of an OffsetCommit request."""
     topics = []
     for name, indexes in _by_topic(offsets).items():
         partitions = []
