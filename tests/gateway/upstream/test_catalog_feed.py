@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -348,7 +349,7 @@ async def test_a_lookup_of_an_unknown_topic_polls_at_once(world: World) -> None:
     asked = len(broker.asked)
     await broker.until(lambda: len(broker.asked) > asked)
     # The clock of the loop goes to the next timer when nothing else happens.
-    assert world.feed._loop.time() < began_s + hour_ms / 1000
+    assert asyncio.get_running_loop().time() < began_s + hour_ms / 1000
 
 
 async def test_polls_go_on_after_a_failure(
@@ -367,7 +368,7 @@ async def test_polls_go_on_after_a_failure(
     world.views[1].topics = {"a": T()}
     await world.brokers[1].until(lambda: left < 0)
     assert world.model.counts() == {"a": 1}
-    assert caplog.text.count("out of date") == 1
+    assert caplog.text.count("may be out of date") == 1
 
 
 async def test_a_replaced_topic_of_a_name_that_collides_is_no_problem(

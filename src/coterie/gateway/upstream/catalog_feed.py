@@ -21,7 +21,6 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from coterie.broker.catalog.catalog import Catalog
@@ -30,7 +29,8 @@ from coterie.broker.catalog.topics import Topic
 from coterie.broker.runtime.data import DataPlane
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
-from coterie.errors import ApiError, ClientError, ConnectionLost, CoterieError
+from coterie.errors import ApiError, ClientError, ConnectionLost
+from coterie.gateway.upstream.poller import Poller
 from coterie.types import TopicId, TopicName
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -46,10 +46,6 @@ _LOGGER = logging.getLogger(__name__)
 
 POLL_MS: Final = 5_000
 """The default time between two polls."""
-_SPACING_MS: Final = 500
-"""The least time between two polls: requests for unknown topics ask for a poll."""
-_SPACING_FACTOR: Final = 10
-"""Polls take at most this part of the time, however large the cluster is."""
 _VERSIONS: Final = Versions(4, VERSION_MAX)
 """Version 4 is the first that does not create the topics that it names."""
 _THROTTLE_BYTES: Final = 4
@@ -175,14 +171,14 @@ class CatalogFeed:
         self._data = data
         self._catalog: Catalog = data.catalog
         self._cluster_id = cluster_id
-        self._poll_ms = poll_ms
-        self._loop = asyncio.get_running_loop()
+        self._poller = Poller(self._read, poll_ms, "the topics of upstream")
         self._racks: Mapping[int, str] = {}
         self._digest = b""
-        self._is_wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self.polled_at_s: float | None = None
+
+    @property
+    def polled_at_s(self) -> float | None:
         """The time of the event loop at the last complete poll; None before it."""
+        return self._poller.read_at_s
 
     async def start(self) -> None:
         """Copy all topics, and go on with it in the background.
@@ -190,38 +186,13 @@ class CatalogFeed:
         Raises the errors of the client when upstream cannot be reached.
         """
         await self._cluster.retrying(self.poll)
-        self._catalog.on_unknown_topic = self._is_wanted.set
-        self._task = self._loop.create_task(self._run())
+        self._catalog.on_unknown_topic = self._poller.want
+        self._poller.start()
 
     async def close(self) -> None:
         """End the background work."""
         self._catalog.on_unknown_topic = None
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
-
-    async def _run(self) -> None:
-        is_failing = False
-        spacing_s = _SPACING_MS / 1000
-        while True:
-            await asyncio.sleep(min(spacing_s, self._poll_ms / 1000))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_ms / 1000 - spacing_s):
-                    await self._is_wanted.wait()
-            self._is_wanted.clear()
-            began_s = self._loop.time()
-            try:
-                await self.poll()
-            except CoterieError as error:
-                if not is_failing:
-                    _LOGGER.warning("topics of upstream are out of date: %s", error)
-                is_failing = True
-            else:
-                is_failing = False
-            took_s = self._loop.time() - began_s
-            spacing_s = max(_SPACING_MS / 1000, _SPACING_FACTOR * took_s)
+        await self._poller.close()
 
     async def poll(self) -> None:
         """Copy all topics as they are now. Raises the errors of the client.
@@ -229,6 +200,9 @@ class CatalogFeed:
         A poll that fails has applied some changes, and never a deletion that is not
         certain.
         """
+        await self._poller.read()
+
+    async def _read(self) -> None:
         connection = await self._cluster.connection()
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         received = await connection.call_undecoded(request, wanted=_VERSIONS)
@@ -241,7 +215,6 @@ class CatalogFeed:
             # Brokers that disagree may agree later, with the same bytes.
             is_settled = await self._delete(suspects, listing)
             self._digest = digest if is_settled else b""
-        self.polled_at_s = self._loop.time()
 
     def _check_cluster(self, cluster_id: str | None) -> None:
         if cluster_id is not None and cluster_id != self._cluster_id:

@@ -1,0 +1,82 @@
+"""Repeat a read of upstream in the background, on a period or when it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from coterie.errors import CoterieError
+
+_LOGGER = logging.getLogger(__name__)
+
+_SPACING_MS: Final = 500
+"""The least time between two reads."""
+_SPACING_FACTOR: Final = 10
+"""Reads take at most this part of the time, however large the cluster is."""
+
+
+class Poller:
+    """The repetition of `read`. `what` names the result in the log.
+
+    The first of several failures is logged. What was read last remains in effect.
+    """
+
+    def __init__(
+        self, read: Callable[[], Awaitable[None]], period_ms: int, what: str
+    ) -> None:
+        self._read = read
+        self._period_s = period_ms / 1000
+        self._what = what
+        self._loop = asyncio.get_running_loop()
+        self._is_wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.read_at_s: float | None = None
+        """The time of the event loop at the last successful read; None before it."""
+
+    async def read(self) -> None:
+        """Read once. Raises the errors of `read`."""
+        await self._read()
+        self.read_at_s = self._loop.time()
+
+    def start(self) -> None:
+        """Begin to read regularly, first after a period."""
+        assert self._task is None
+        self._task = self._loop.create_task(self._run())
+
+    def want(self) -> None:
+        """Read soon."""
+        self._is_wanted.set()
+
+    async def close(self) -> None:
+        """End the background work."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        is_failing = False
+        spacing_s = _SPACING_MS / 1000
+        while True:
+            await asyncio.sleep(min(spacing_s, self._period_s))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._period_s - spacing_s):
+                    await self._is_wanted.wait()
+            self._is_wanted.clear()
+            began_s = self._loop.time()
+            try:
+                await self.read()
+            except CoterieError as error:
+                if not is_failing:
+                    _LOGGER.warning("%s may be out of date: %s", self._what, error)
+                is_failing = True
+            else:
+                if is_failing:
+                    _LOGGER.info("%s: up to date again", self._what)
+                is_failing = False
+            took_s = self._loop.time() - began_s
+            spacing_s = max(_SPACING_MS / 1000, _SPACING_FACTOR * took_s)
