@@ -7,6 +7,7 @@ of `GroupMember` and of plans run against the node, too.
 
 A run of all tests is compared with docs/kafka-runs.tsv, which names for each fact the
 tests that passed on Kafka: each must pass there again. `--record` writes that file.
+`--failed` repeats only the tests that failed when they ran last.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.interop.kafka import (
     JARS,
@@ -31,8 +33,10 @@ from tests.interop.node import open_node, variable_of
 from tools.conformance import FACTS, read_facts
 from tools.kafka_runs import RUNS, faults, merged, read_runs, runs_of, write_runs
 
-TESTS: Final = str(Path(__file__).parent)
-EXCHANGES: Final = str(Path(__file__).with_name("exchanges"))
+ROOT: Final = Path(__file__).parent.parent.parent
+LAST_FAILED: Final = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+TESTS: Final = "tests/interop"
+EXCHANGES: Final = "tests/interop/exchanges"
 MEMBERS: Final = "tests/client/test_group_member_server.py"
 CLASSIC_MEMBERS: Final = "tests/client/test_classic_member_server.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
@@ -41,8 +45,32 @@ INTEROP_FACTS: Final = "interop-facts.json"
 EXCHANGES_FACTS: Final = "exchanges-facts.json"
 MEMBERS_FACTS: Final = "members-facts.json"
 RECORD: Final = "--record"
-SELECTING: Final = ("-k", "-m", "--lf", "--last-failed", "--deselect", "tests/")
+FAILED: Final = "--failed"
+SELECTING: Final = ("-k", "-m", FAILED, "--deselect", "tests/")
 """The start of arguments of pytest that leave tests out."""
+
+
+class Run(NamedTuple):
+    """Tests of one run of pytest, its arguments, and the file for outcomes of facts."""
+
+    tests: tuple[str, ...]
+    arguments: tuple[str, ...]
+    facts: str
+    apart: str = ""
+    """A folder in `tests` that is left out."""
+
+    def of_failed(self, failed: Iterable[str]) -> Run:
+        """Return the run of only those tests that failed before.
+
+        With `--last-failed` pytest runs all tests when none of them has failed.
+        """
+        repeated = [
+            test
+            for test in failed
+            if test.startswith(self.tests)
+            and not (self.apart and test.startswith(self.apart))
+        ]
+        return self._replace(tests=tuple(repeated))
 
 
 def main(words: list[str]) -> int:
@@ -64,31 +92,32 @@ def main(words: list[str]) -> int:
         return check_runs(folder, version_of(jars), record=RECORD in words)
 
 
-def _run(jars: Path, arguments: list[str], folder: Path) -> int:
+def _run(jars: Path, words: list[str], folder: Path) -> int:
     """Run the tests, write the outcomes of facts into a folder; return an exit code."""
     spark_kafka = jars.with_name("spark-kafka")
     if not fetch_spark_kafka(spark_kafka):
         sys.stderr.write("Spark's Kafka source is unavailable: its test is skipped.\n")
+    arguments = tuple(word for word in words if word != FAILED)
+    # Exchanges leave groups and transactions that tests of the whole log would see.
+    interop = Run((TESTS,), arguments, INTEROP_FACTS, apart=EXCHANGES)
+    exchanges = Run((EXCHANGES,), arguments, EXCHANGES_FACTS)
+    members = Run((MEMBERS, CLASSIC_MEMBERS, PLANS), (), MEMBERS_FACTS)
+    if FAILED in words:
+        failed = json.loads(LAST_FAILED.read_text(encoding="utf-8"))
+        interop, exchanges, members = (
+            run.of_failed(failed) for run in (interop, exchanges, members)
+        )
     with open_node(jars, folder) as node:
-        addresses = {
-            variable_of(name): address for name, address in node.addresses.items()
-        }
         environment = {
             **os.environ,
             JARS: str(jars),
             SPARK_KAFKA_JARS: str(spark_kafka),
-            **addresses,
+            **{variable_of(name): where for name, where in node.addresses.items()},
         }
-        facts = f"--fact-results={folder / INTEROP_FACTS}"
-        # Exchanges leave groups and transactions that tests of the whole log would see.
-        apart = f"--ignore={EXCHANGES}"
-        interop = _pytest([TESTS, apart, facts, *arguments], environment)
-        facts = f"--fact-results={folder / EXCHANGES_FACTS}"
-        exchanges = _pytest([EXCHANGES, facts, *arguments], environment)
+        exit_codes = [_pytest(run, folder, environment) for run in (interop, exchanges)]
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
-        facts = f"--fact-results={folder / MEMBERS_FACTS}"
-        members = _pytest([MEMBERS, CLASSIC_MEMBERS, PLANS, facts], environment)
-    return interop or exchanges or members
+        exit_codes.append(_pytest(members, folder, environment))
+    return max(exit_codes)
 
 
 def check_runs(folder: Path, kafka: str, *, record: bool) -> int:
@@ -120,9 +149,15 @@ def check_runs(folder: Path, kafka: str, *, record: bool) -> int:
     return int(bool(wrong))
 
 
-def _pytest(words: list[str], environment: dict[str, str]) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", *words]
-    return subprocess.run(command, check=False, env=environment).returncode
+def _pytest(run: Run, folder: Path, environment: dict[str, str]) -> int:
+    """Run the tests; return pytest's exit code, or 0 without tests."""
+    if not run.tests:
+        return 0
+    facts = f"--fact-results={folder / run.facts}"
+    apart = (f"--ignore={run.apart}",) if run.apart else ()
+    options = (*apart, facts, *run.arguments)
+    command = [sys.executable, "-m", "pytest", "-q", *run.tests, *options]
+    return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode
 
 
 if __name__ == "__main__":

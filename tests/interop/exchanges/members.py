@@ -310,6 +310,16 @@ def leave_classic(wire: WireClient, group: str, *member_ids: str) -> Any:
     return wire.call(LeaveGroupRequest(group_id=group, members=members), 5)
 
 
+def await_writes(wire: WireClient, group: str) -> None:
+    """Return once the records of earlier requests to the group are committed.
+
+    Kafka refuses a JoinGroup before the group that it created is committed, and reads
+    only what is. It answers every LeaveGroup, this one of an unknown member too, after
+    all earlier writes.
+    """
+    assert leave_classic(wire, group, "unknown").error_code == 0
+
+
 def commit_errors(
     wire: WireClient,
     group: str,

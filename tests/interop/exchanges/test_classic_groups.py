@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 from .conftest import Connect
 from .members import (
     MEMBER_ID_REQUIRED,
+    await_writes,
     describe_classic,
     join_classic,
     join_consumer,
@@ -153,6 +154,7 @@ def test_a_pending_member_cannot_join_with_an_instance_id(
     )
     response = wire.call(request, 9)
     assert (response.error_code, response.member_id) == (UNKNOWN_SERVER_ERROR, "")
+    await_writes(wire, group)
     assert describe_classic(wire, group).group_state == "Empty"
 
 
@@ -218,6 +220,7 @@ def test_a_first_join_without_protocol_leaves_an_empty_group(
 ) -> None:
     response = wire.call(join_request(group, **fields), 9)
     assert response.error_code == INCONSISTENT_GROUP_PROTOCOL
+    await_writes(wire, group)
     described = describe_classic(wire, group)
     assert (described.error_code, described.group_state) == (0, "Empty")
     assert described.protocol_type == ""
@@ -232,6 +235,7 @@ def test_a_join_without_protocol_replaces_an_empty_consumer_group(
     leave_consumer(wire, group, member.id)
     response = wire.call(join_request(group, protocols=[]), 9)
     assert response.error_code == INCONSISTENT_GROUP_PROTOCOL
+    await_writes(wire, group)
     described = describe_classic(wire, group)
     assert (described.error_code, described.group_state) == (0, "Empty")
 

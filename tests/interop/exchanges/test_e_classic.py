@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 from .conftest import Connect
 from .log_records import Position, end_of_log, records_of
 from .members import (
+    await_writes,
     describe_classic,
     join_classic,
     join_request,
@@ -79,6 +80,7 @@ def test_the_join_that_creates_a_group_writes_it_as_empty(
 ) -> None:
     since = end_of_log(wire, group)
     pending_id(wire, group)
+    await_writes(wire, group)
     [value] = metadata_records(wire, group, since)
     assert (value.protocol_type, value.generation, value.members) == ("", 0, [])
     assert (value.protocol, value.leader) == (None, None)

@@ -22,6 +22,7 @@ from tests.support.waiting import eventually
 from .members import (
     Beating,
     assign_at_once,
+    await_writes,
     describe_classic,
     describe_consumer,
     join_classic,
@@ -138,8 +139,8 @@ def test_an_empty_consumer_group_becomes_a_classic_group(
     answer = wire.call(join_request(group, topic), 9)
     assert answer.error_code == MEMBER_ID_REQUIRED
     assert answer.member_id
-    # Kafka answers before the records that replace the group are committed.
-    eventually(lambda: group_type(wire, group) == "classic", expected="a classic group")
+    await_writes(wire, group)
+    assert group_type(wire, group) == "classic"
     assert describe_classic(wire, group).group_state == "Empty"
 
 

@@ -24,6 +24,7 @@ from .log_records import Position, end_of_log, records_of
 from .members import (
     Beating,
     assign_at_once,
+    await_writes,
     commit,
     join_classic,
     join_request,
@@ -230,6 +231,7 @@ def test_an_empty_consumer_group_is_replaced(
     leave_consumer(wire, group, first.id)
     before = end_of_log(wire, group)
     wire.call(join_request(group, topic), 9)
+    await_writes(wire, group)
     assert Written(wire, group, before).types == ["-6", "-3", "2"]
 
 
