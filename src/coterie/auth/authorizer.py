@@ -202,8 +202,16 @@ class AclAuthorizer:
         self._implied_by = dict(IMPLIED_BY)
         if not delete_implies_describe:
             self._implied_by[Operation.DESCRIBE] -= {Operation.DELETE}
+        self._is_enforced = True
         self._version = 0
         self.clear()
+
+    def enforce(self, *, is_enforced: bool) -> None:
+        """Decide by the bindings, or allow every operation: the cluster whose bindings
+        these are has no authorizer."""
+        if is_enforced != self._is_enforced:
+            self._is_enforced = is_enforced
+            self._invalidate_decisions()
 
     @property
     def version(self) -> int:
@@ -290,7 +298,7 @@ class AclAuthorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        if context.principal in self._super_users:
+        if not self._is_enforced or context.principal in self._super_users:
             return True
         allowing = {operation, Operation.ALL, *self._implied_by.get(operation, ())}
         is_allowed, has_bindings = False, False

@@ -58,21 +58,34 @@ async def describe_acls(
 ) -> tuple[AclBinding, ...]:
     """Return the bindings that match a filter, sorted; None means all."""
     wanted = which or ANY_BINDING
-    if (unknown := _unknown(wanted)) is not None:
-        raise unknown
-    request = DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    request = describe_acls_request(wanted)
     versions = _versions([wanted.resource_type])
     response = await Deadline(cluster).retrying(
         lambda: cluster.call(request, DescribeAclsResponse, wanted=versions)
     )
+    return bindings_of(response)
+
+
+def describe_acls_request(
+    which: AclBindingFilter = ANY_BINDING,
+) -> DescribeAclsRequest:
+    """Return the request for the bindings that match a filter. Raises ApiError for an
+    UNKNOWN element."""
+    if (unknown := _unknown(which)) is not None:
+        raise unknown
+    return DescribeAclsRequest(
+        resource_type_filter=which.resource_type,
+        resource_name_filter=which.name,
+        pattern_type_filter=which.pattern,
+        principal_filter=which.principal,
+        host_filter=which.host,
+        operation=which.operation,
+        permission_type=which.permission,
+    )
+
+
+def bindings_of(response: DescribeAclsResponse) -> tuple[AclBinding, ...]:
+    """Return the bindings of a response, sorted. Raises ApiError for its error."""
     if response.error_code:
         raise api_error(response.error_code, "to describe ACLs", response.error_message)
     return tuple(

@@ -1,0 +1,169 @@
+"""Copy the ACL bindings of the upstream cluster, for the rights on groups.
+
+The authorizer decides by upstream's bindings, which are read regularly with
+DescribeAcls. Upstream's `super.users` and `allow.everyone.if.no.acl.found` cannot be
+read, so the gateway has settings of the same names. All changes of one response are
+applied together: a state between two of them could allow what neither allows.
+
+An upstream without an authorizer allows everything. Only the first read may show that:
+a broker that starts without its authorizer by mistake opens nothing here. Once
+upstream has an authorizer, its bindings decide, without a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from coterie.auth.acl import AclBinding
+from coterie.auth.authorizer import AclAuthorizer
+from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.runtime.data import DataPlane
+from coterie.client.admin.acls import bindings_of, describe_acls_request
+from coterie.client.cluster import Cluster
+from coterie.client.connection import ELEMENTS_MAX, Undecoded
+from coterie.errors import ApiError, SettingError, UnsupportedByBroker
+from coterie.gateway.upstream.poller import Poller
+from coterie.wire.codec import decode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_acls import DescribeAclsResponse
+
+_LOGGER = logging.getLogger(__name__)
+
+POLL_MS: Final = 5_000
+"""The default time between two reads."""
+_THROTTLE_BYTES: Final = 4
+"""The throttle time at the start of a response, which differs without a change."""
+_OTHERWISE: Final = (
+    "use --authorizer own to decide by the settings of this node, or --authorizer none "
+    "to allow every operation on groups"
+)
+
+
+class AclFeed:
+    """The copy of upstream's bindings in the catalog of `data`, whose authorizer is
+    `acls`. `start` reads once, then regularly."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        data: DataPlane,
+        acls: AclAuthorizer,
+        *,
+        poll_ms: int = POLL_MS,
+    ) -> None:
+        self._cluster = cluster
+        self._data = data
+        self._acls = acls
+        self._poller = Poller(self._read, poll_ms, "the ACL bindings of upstream")
+        self._bindings: dict[str, AclBinding] = {}
+        self._digest = b""
+        self._was_enforced = False
+        self._ignored: set[AclBinding] = set()
+
+    @property
+    def polled_at_s(self) -> float | None:
+        """The time of the event loop at the last complete read; None before it."""
+        return self._poller.read_at_s
+
+    async def start(self) -> None:
+        """Copy all bindings, and go on with it in the background.
+
+        Raises SettingError when the bindings cannot be read, and the errors of the
+        client when upstream cannot be reached.
+        """
+        try:
+            await self._cluster.retrying(self.poll)
+        except UnsupportedByBroker:
+            raise SettingError(
+                "upstream has no ACL APIs, so its rights on groups cannot be read: "
+                + _OTHERWISE
+            ) from None
+        except ApiError as error:
+            if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise
+            raise SettingError(
+                "upstream refuses to describe its ACLs: grant DESCRIBE on CLUSTER to "
+                f"the gateway's principal (coterie acls add), or {_OTHERWISE}"
+            ) from None
+        self._poller.start()
+
+    async def close(self) -> None:
+        """End the background work."""
+        await self._poller.close()
+
+    async def poll(self) -> None:
+        """Copy the bindings as they are now. Raises the errors of the client; after a
+        failure the bindings are those of the last success."""
+        await self._poller.read()
+
+    async def _read(self) -> None:
+        connection = await self._cluster.connection()
+        received = await connection.call_undecoded(describe_acls_request())
+        digest = _digest(received)
+        if digest == self._digest:
+            return
+        try:
+            bindings = await asyncio.to_thread(_decode, received)
+        except ApiError as error:
+            if error.code is not ErrorCode.SECURITY_DISABLED or self._was_enforced:
+                raise
+            self._acls.enforce(is_enforced=False)
+            _LOGGER.warning(
+                "upstream has no authorizer: every principal may use every group"
+            )
+        else:
+            self._apply(bindings)
+            self._acls.enforce(is_enforced=True)
+            self._was_enforced = True
+        self._digest = digest
+
+    def _apply(self, found: Iterable[AclBinding]) -> None:
+        known = dict(self._readable(found))
+        before = self._bindings
+        self._data.stage(_differences(before, known))
+        self._bindings = known
+        self._data.when_durable(_ignore)
+        if before != known:
+            _LOGGER.info("upstream has %d ACL bindings", len(known))
+
+    def _readable(
+        self, found: Iterable[AclBinding]
+    ) -> Iterator[tuple[str, AclBinding]]:
+        """Yield the bindings that this version knows, with their keys."""
+        for acl in found:
+            if all((acl.resource_type, acl.pattern, acl.operation, acl.permission)):
+                yield acl.key, acl
+            elif acl not in self._ignored:
+                self._ignored.add(acl)
+                _LOGGER.warning("ignored an ACL binding of a newer version: %s", acl)
+
+
+def _differences(
+    before: Mapping[str, AclBinding], after: Mapping[str, AclBinding]
+) -> Iterator[Entry]:
+    for key in before:
+        if key not in after:
+            yield Entry(EntryKind.ACL, key, None)
+    for key, acl in after.items():
+        if key not in before:
+            yield Entry(EntryKind.ACL, key, acl.to_value())
+
+
+def _decode(received: Undecoded) -> tuple[AclBinding, ...]:
+    """Decode a response, in another thread than the event loop's. Raises ApiError."""
+    frame, at, version = received
+    response, _ = decode(DescribeAclsResponse, version, frame, at, ELEMENTS_MAX)
+    return bindings_of(response)
+
+
+def _digest(received: Undecoded) -> bytes:
+    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _ignore(_: ErrorCode) -> None:
+    """Do nothing: the log is in memory."""
