@@ -1,0 +1,299 @@
+"""The membership of a node in the upstream group `coterie-NAME`.
+
+Joining this group is how a node is alive. Its leader assigns the shards, and every
+assignment names all live nodes with their shards, so each node knows each owner.
+
+Nodes are cooperative members: a node serves its shards while the group rebalances. The
+new owner of a shard takes it over as soon as it has its assignment. The producer epoch
+and the barrier of the shard's log keep the old owner's writes out (`gateway/log`).
+
+Nodes are static members by name (KIP-345), so that one which restarts within the
+session time-out gets its shards back without a rebalance. A coordinator before Kafka
+2.3 has no static members: there the session of the old process ends first.
+
+The lease: `on_lease` gives the time at which a heartbeat was sent, once the coordinator
+has answered it and has then accepted a commit of this member. A heartbeat alone proves
+too little. A coordinator that is cut off from its cluster goes on answering heartbeats
+while another one has taken the group over, and one that still loads the group answers
+them without a check (`GroupCoordinatorService.heartbeat`). A commit has to be
+replicated, by the leader of the group's partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from coterie.client.classic_member import ClassicMember
+from coterie.client.classic_requests import JoinedMember
+from coterie.client.notifier import Notifier
+from coterie.client.options import ClientOptions
+from coterie.errors import CoterieError, MalformedFrame, UnsupportedByBroker
+from coterie.gateway.node_protocol import (
+    PROTOCOL,
+    NodeMetadata,
+    read_metadata,
+    read_view,
+    write_metadata,
+    write_view,
+)
+from coterie.gateway.plan import GatewayPlan
+from coterie.gateway.preflight import PROTOCOL_TYPE
+from coterie.gateway.shard_assignment import NO_CLAIM, Claim, assign_shards, owners_of
+from coterie.gateway.view import NO_VIEW, NodeInfo, View
+from coterie.types import MemberId, TopicPartition
+
+_LOGGER = logging.getLogger(__name__)
+
+_HEARTBEATS: Final = 10
+"""Heartbeats in a session time-out. Nodes learn of a rebalance by a heartbeat."""
+
+
+class MembershipEvents(NamedTuple):
+    """The callbacks of a membership, which are called in order."""
+
+    on_view: Callable[[View, frozenset[int]], None]
+    """The nodes of a new generation, and the shards that this node owns in it."""
+    on_lease: Callable[[int], None]
+    """The time in ms, on the clock of the membership, after which the group keeps this
+    node for the session time-out."""
+    on_lost: Callable[[], None]
+    """The group has removed the node, or might have: it owns no shard."""
+    on_leave: Callable[[], Awaitable[None]]
+    """The node is about to leave: release all shards, then return."""
+
+
+class NodeMembership:
+    """A node's membership in the group of the nodes of one gateway.
+
+    `view` holds the nodes and owners of the last generation; it stays after `on_lost`,
+    because the other nodes' addresses are still useful.
+    """
+
+    def __init__(
+        self,
+        plan: GatewayPlan,
+        info: NodeInfo,
+        shard_count: int,
+        events: MembershipEvents,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.view = NO_VIEW
+        self._plan = plan
+        self._info = info
+        self._shard_count = shard_count
+        self._events = events
+        self._clock_ms = clock_ms
+        self._started_ms = time.time_ns() // 1_000_000
+        self._claim = NO_CLAIM
+        self._generation = -1
+        """The generation whose assignment the node has; -1 without one."""
+        self._join = 0
+        self._heartbeat_ms: int | None = None
+        self._notifier = Notifier()
+        self._renewals: asyncio.Task[None] | None = None
+        self._member = self._new_member(is_static=True)
+
+    async def start(self) -> None:
+        """Join the group; return after the first `on_view`.
+
+        Raises the errors of `ClassicMember.start`.
+        """
+        self._renewals = asyncio.create_task(self._renew())
+        self._renewals.add_done_callback(self._renewals_ended)
+        try:
+            await self._member.start()
+        except UnsupportedByBroker as error:
+            _LOGGER.warning(
+                "upstream has no static members (%s): the shards of a node that is "
+                "killed and restarted move",
+                error,
+            )
+            self._member = self._new_member(is_static=False)
+            await self._member.start()
+
+    async def leave(self) -> None:
+        """Call `on_leave` and leave the group, so that the shards move at once.
+
+        Raises the errors of `ended`.
+        """
+        try:
+            await self._member.leave(for_good=True, reason="the node is drained")
+        finally:
+            if self._renewals is not None:
+                self._renewals.cancel()
+                await asyncio.gather(self._renewals, return_exceptions=True)
+
+    async def ended(self) -> None:
+        """Wait for the end of the membership.
+
+        Raises ApiError when upstream rejected the node for good, as when a second node
+        with its name joined (FENCED_INSTANCE_ID).
+        """
+        await self._member.ended()
+
+    def _new_member(self, *, is_static: bool) -> ClassicMember:
+        plan = self._plan
+        session_ms = plan.session_timeout_ms
+        return ClassicMember(
+            plan.bootstrap,
+            group_id=plan.group_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=self._metadata,
+            assign=self._assign,
+            on_assigned=self._assigned,
+            on_revoked=self._events.on_leave,
+            on_lost=self._lost,
+            on_heartbeat=self._heartbeat_answered,
+            instance_id=plan.node if is_static else None,
+            cooperative=True,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // _HEARTBEATS,
+            clock=lambda: self._clock_ms() / 1000,
+            client=_impatient(plan.client, session_ms),
+        )
+
+    def _metadata(self) -> Mapping[str, bytes]:
+        metadata = NodeMetadata(
+            name=self._info.name,
+            host=self._info.host,
+            port=self._info.port,
+            broker_port=self._info.broker_port,
+            software_version=self._info.version,
+            started_ms=self._started_ms,
+            join=self._join,
+            generation=self._claim.generation,
+            shards=sorted(self._claim.shards),
+        )
+        return {PROTOCOL: write_metadata(metadata)}
+
+    async def _assign(
+        self, _: str, members: Sequence[JoinedMember]
+    ) -> Mapping[MemberId, bytes]:
+        """Assign the shards, as the leader."""
+        view = make_view(members, self._shard_count, self.view)
+        data = write_view(view)
+        return {member.member_id: data for member in members}
+
+    async def _assigned(self, assignment: bytes, generation: int) -> None:
+        try:
+            view = read_view(assignment, generation)
+        except MalformedFrame as error:
+            # As when the group has members that are no nodes, and one of them leads.
+            _LOGGER.error("the assignment of generation %d: %s", generation, error)
+            await self._lost()
+            return
+        shards = frozenset(
+            shard
+            for shard, owner in enumerate(view.owners)
+            if owner >= 0 and view.nodes[owner].name == self._info.name
+        )
+        _LOGGER.info(
+            "generation %d: %d nodes, %d of %d shards are of this node",
+            generation,
+            len(view.nodes),
+            len(shards),
+            len(view.owners),
+        )
+        self.view = view
+        self._claim = Claim(shards, generation)
+        self._generation = generation
+        self._events.on_view(view, shards)
+        self._notifier.notify()
+        if self._info not in view.nodes:
+            # A static member that returns gets the assignment of its predecessor, which
+            # may have other addresses.
+            self._join += 1
+            self._member.rejoin("the addresses of the node have changed")
+
+    async def _lost(self) -> None:
+        # The claim stays: the node gets the same shards again unless another node has
+        # them by now.
+        self._generation = -1
+        self._heartbeat_ms = None
+        self._events.on_lost()
+
+    # The lease.
+
+    def _heartbeat_answered(self, sent_s: float) -> None:
+        self._heartbeat_ms = int(sent_s * 1000)
+        self._notifier.notify()
+
+    async def _renew(self) -> None:
+        partition = TopicPartition(self._plan.topic, 0)
+        while True:
+            await self._notifier.wait_until(self._can_renew)
+            sent_ms, self._heartbeat_ms = self._heartbeat_ms, None
+            assert sent_ms is not None
+            generation = self._generation
+            try:
+                await self._member.commit({partition: 0})
+            except CoterieError as error:
+                _LOGGER.info("the lease is not renewed: %s", error)
+            else:
+                if generation == self._generation:
+                    self._events.on_lease(sent_ms)
+
+    def _can_renew(self) -> bool:
+        """Return whether a heartbeat was answered in the generation of the assignment.
+        A node that has joined the next one may no longer own its shards."""
+        is_current = 0 <= self._generation == self._member.generation
+        return is_current and self._heartbeat_ms is not None
+
+    def _renewals_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOGGER.error("the lease is renewed no more", exc_info=error)
+
+
+def _impatient(client: ClientOptions, session_ms: int) -> ClientOptions:
+    """Return options whose calls end within a session."""
+    limit_ms = max(session_ms // 3, 1)
+    return dataclasses.replace(
+        client,
+        request_timeout_ms=min(client.request_timeout_ms, limit_ms),
+        api_timeout_ms=min(client.api_timeout_ms, session_ms),
+    )
+
+
+def make_view(
+    members: Sequence[JoinedMember], shard_count: int, previous: View
+) -> View:
+    """Return the nodes and owners that follow from the members' metadata.
+
+    A node that has just restarted claims what it owned in the `previous` view. A member
+    whose metadata cannot be read gets no shard. Of two members with one name the
+    process that was started last is the node.
+    """
+    nodes: dict[str, NodeMetadata] = {}
+    for member in sorted(members, key=lambda each: each.member_id):
+        try:
+            metadata = read_metadata(member.metadata)
+        except MalformedFrame as error:
+            _LOGGER.error("member %s is no node: %s", member.member_id, error)
+            continue
+        known = nodes.get(metadata.name)
+        if known is None or metadata.started_ms > known.started_ms:
+            nodes[metadata.name] = metadata
+    names = sorted(nodes)
+    before = _claims_of(previous)
+    claims = {
+        name: before.get(name, NO_CLAIM)
+        if each.generation < 0
+        else Claim(frozenset(each.shards), each.generation)
+        for name, each in nodes.items()
+    }
+    owners = owners_of(assign_shards(claims, shard_count), names, shard_count)
+    return View(tuple(nodes[name].info for name in names), owners, -1)
+
+
+def _claims_of(view: View) -> dict[str, Claim]:
+    shards: dict[str, list[int]] = {}
+    for shard, owner in enumerate(view.owners):
+        if owner >= 0:
+            shards.setdefault(view.nodes[owner].name, []).append(shard)
+    return {name: Claim(owned, view.generation) for name, owned in shards.items()}

@@ -1,0 +1,124 @@
+"""The metadata and assignments of gateway nodes in their upstream group, as bytes.
+
+Each starts with a version. Nodes of two releases form one group during an upgrade, so a
+newer version only adds tagged fields: a node reads bytes of an unknown version as those
+of the newest version that it knows.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeVar
+
+from coterie.errors import MalformedFrame
+from coterie.gateway.view import NodeInfo, View
+from coterie.wire.codec import decode, encode
+from coterie.wire.schema import Message, Struct, array, int32, int64, string
+
+PROTOCOL: Final = "coterie-shards"
+"""The name of the protocol, as in JoinGroup."""
+_VERSION: Final = struct.Struct(">h")
+_ELEMENTS_MAX: Final = 1_000_000
+_Message = TypeVar("_Message", bound=Message)
+
+
+class NodeAddress(Struct):
+    """A `NodeInfo`."""
+
+    name: str = string()
+    host: str = string()
+    port: int = int32()
+    broker_port: int = int32()
+    software_version: str = string()
+
+
+class NodeMetadata(Message, versions="0", flexible="0+"):
+    """The metadata of a node: its addresses, and the shards that it serves by the
+    assignment of a generation.
+
+    `started_ms` orders two processes with one name. `join` is different in each
+    JoinGroup that must cause a rebalance: a coordinator answers a known member with
+    known metadata from the current generation.
+    """
+
+    name: str = string()
+    host: str = string()
+    port: int = int32()
+    broker_port: int = int32()
+    software_version: str = string()
+    started_ms: int = int64()
+    join: int = int32()
+    generation: int = int32(default=-1)
+    shards: list[int] = array("int32")
+
+    @property
+    def info(self) -> NodeInfo:
+        """Return the name and addresses."""
+        return _info(self)
+
+
+class ShardAssignment(Message, versions="0", flexible="0+"):
+    """The live nodes and, for each shard, the position of its owner; the same bytes for
+    every member."""
+
+    nodes: list[NodeAddress] = array(NodeAddress)
+    owners: list[int] = array("int32")
+
+
+def write_metadata(metadata: NodeMetadata) -> bytes:
+    """Return the bytes of a node's metadata."""
+    return _write(metadata)
+
+
+def read_metadata(data: bytes) -> NodeMetadata:
+    """Decode a node's metadata. Raises MalformedFrame for other bytes."""
+    return _read(NodeMetadata, data)
+
+
+def write_view(view: View) -> bytes:
+    """Return the bytes of an assignment."""
+    nodes = [
+        NodeAddress(
+            name=node.name,
+            host=node.host,
+            port=node.port,
+            broker_port=node.broker_port,
+            software_version=node.version,
+        )
+        for node in view.nodes
+    ]
+    return _write(ShardAssignment(nodes=nodes, owners=list(view.owners)))
+
+
+def read_view(data: bytes, generation: int) -> View:
+    """Decode an assignment. Raises MalformedFrame for other bytes."""
+    read = _read(ShardAssignment, data)
+    count = len(read.nodes)
+    for shard, owner in enumerate(read.owners):
+        if not -1 <= owner < count:
+            raise MalformedFrame(f"shard {shard} has owner {owner} of {count} nodes")
+    return View(tuple(map(_info, read.nodes)), tuple(read.owners), generation)
+
+
+def _info(node: NodeAddress | NodeMetadata) -> NodeInfo:
+    return NodeInfo(
+        node.name, node.host, node.port, node.broker_port, node.software_version
+    )
+
+
+def _write(message: Message) -> bytes:
+    version = type(message).VERSIONS.high
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def _read(message: type[_Message], data: bytes) -> _Message:
+    if len(data) < _VERSION.size:
+        raise MalformedFrame(f"{len(data)} bytes are not a {message.__name__}")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise MalformedFrame(f"version {version} of {message.__name__}")
+    known = min(version, message.VERSIONS.high)
+    value, end = decode(message, known, data, _VERSION.size, _ELEMENTS_MAX)
+    if end != len(data):
+        raise MalformedFrame(f"{len(data) - end} bytes after a {message.__name__}")
+    return value
