@@ -144,6 +144,42 @@ async def test_a_request_time_out_closes_the_connection() -> None:
         assert not connection.is_open
 
 
+async def test_requests_are_sent_in_the_order_of_one_task() -> None:
+    generations: list[int] = []
+
+    def code_of(request: HeartbeatRequest) -> HeartbeatResponse:
+        generations.append(request.generation_id)
+        return HeartbeatResponse(error_code=request.generation_id)
+
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = code_of
+        connection = await connect(broker)
+        futures = [
+            await connection.send(
+                HeartbeatRequest(group_id="g", generation_id=number), HeartbeatResponse
+            )
+            for number in range(5)
+        ]
+        assert generations == [], "no response was awaited"
+        codes = [(await future).error_code for future in futures]
+        assert codes == generations == list(range(5))
+        connection.close()
+
+
+async def test_a_sent_request_times_out_as_a_call_does() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE, SILENCE)
+        connection = await connect_with_short_timeouts(broker)
+        request = HeartbeatRequest(group_id="g")
+        futures = [await connection.send(request, HeartbeatResponse) for _ in range(2)]
+        errors = await asyncio.gather(*futures, return_exceptions=True)
+        assert {type(error) for error in errors} <= {RequestTimedOut, ConnectionLost}
+        assert RequestTimedOut in {type(error) for error in errors}
+        assert "Heartbeat v4" in str(errors[0])
+        with pytest.raises(ConnectionLost):
+            await connection.send(request, HeartbeatResponse)
+
+
 async def test_requests_pending_at_a_time_out_fail_with_connection_lost() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)

@@ -16,20 +16,18 @@ affect others.
 from __future__ import annotations
 
 import asyncio
-import errno
 import itertools
 import math
-import socket
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
+from coterie.client.connection_failures import open_failure, tls_failure
 from coterie.client.options import ClientOptions
 from coterie.client.security_probe import (
     requires_tls,
     security_mismatch,
     without_sasl,
-    without_tls,
 )
 from coterie.errors import (
     AuthenticationFailed,
@@ -158,7 +156,7 @@ class BrokerConnection(asyncio.Protocol):
                 await connection._authenticate()
         except (OSError, RequestTimedOut) as error:  # SSLError, TimeoutError: OSErrors
             connection.close()
-            raise await _open_failure(address, options, error) from error
+            raise await open_failure(address, options, error) from error
         except BaseException:
             connection.close()
             raise
@@ -224,6 +222,42 @@ class BrokerConnection(asyncio.Protocol):
         received: Undecoded = await self._exchange(request, None, version)
         return received
 
+    async def send(
+        self, request: Message, response: type[M], *, wanted: Versions = ANY_VERSION
+    ) -> asyncio.Future[M]:
+        """Send a request and return the future of its response, which fails as `call`
+        does. The requests of one task are sent in the order of its calls.
+
+        Raises UnsupportedByBroker, ConnectionLost and RequestTimedOut when the request
+        was not sent.
+        """
+        version = self.version_of(type(request), wanted)
+        limit_s = self._options.request_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._wait_to_send(request)
+        except TimeoutError:
+            error = self._timed_out(request, version)
+            self._end(error)
+            raise error from None
+        future = self._send(request, response, version)
+
+        def expire() -> None:
+            error = self._timed_out(request, version)
+            if not future.done():
+                future.set_exception(error)
+            self._end(error)
+
+        timer = self._loop.call_later(limit_s, expire)
+
+        def received(done: asyncio.Future[M]) -> None:
+            timer.cancel()
+            if not done.cancelled() and done.exception() is None:
+                self._throttle(done.result())
+
+        future.add_done_callback(received)
+        return future
+
     def close(self) -> None:
         """Close the connection; pending requests raise ConnectionLost."""
         if self._probe is not None:
@@ -244,7 +278,7 @@ class BrokerConnection(asyncio.Protocol):
         """Fail pending requests."""
         if isinstance(exc, ssl.SSLError) and not self._versions:
             # In TLS 1.3 a broker rejects a client certificate only after the handshake.
-            self._end(_tls_failure(self.address, exc))
+            self._end(tls_failure(self.address, exc))
         hint = self._hint()
         reason = (f": {exc}" if exc else "") + hint
         error = ConnectionLost(f"{self.address} closed the connection{reason}")
@@ -439,19 +473,26 @@ class BrokerConnection(asyncio.Protocol):
                 await self._wait_to_send(request)
                 received = await self._send(request, response, version)
         except TimeoutError:
-            name = type(request).__name__.removesuffix("Request")
-            error = RequestTimedOut(
-                f"{self.address} did not respond to {name} v{version} in {limit_ms} ms"
-            )
+            error = self._timed_out(request, version)
             # Responses arrive in order: later requests would wait for this response,
             # too.
             self._end(error)
             raise error from None
-        throttle_ms = getattr(received, "throttle_time_ms", 0)
-        # The client, not the broker, delays the next requests (KIP-219).
+        self._throttle(received)
+        return received
+
+    def _throttle(self, response: object) -> None:
+        """Delay the next requests: the client does so, not the broker (KIP-219)."""
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self._throttled_until_s = self._loop.time() + throttle_ms / 1000
-        return received
+
+    def _timed_out(self, request: Message, version: int) -> RequestTimedOut:
+        name = type(request).__name__.removesuffix("Request")
+        limit_ms = self._options.request_timeout_ms
+        return RequestTimedOut(
+            f"{self.address} did not respond to {name} v{version} in {limit_ms} ms"
+        )
 
     async def _wait_to_send(self, request: Message) -> None:
         throttled_s = self._throttled_until_s - self._loop.time()
@@ -532,54 +573,6 @@ def _since(api_key: int, version: int) -> str:
 
     release = first_release(api_key, version)
     return f" (Kafka {release} or newer)" if release else ""
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of a failed connection; errors of asyncio often have no
-    message.
-    """
-    if isinstance(error, ConnectionResetError):
-        return "the connection was reset"
-    # asyncio joins the errors of several addresses into one OSError without errno.
-    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
-        return "connection refused"
-    if isinstance(error, socket.gaierror):
-        return error.strerror or str(error)
-    return str(error) or "timed out"
-
-
-async def _open_failure(
-    address: Address, options: ClientOptions, error: Exception
-) -> ClientError:
-    """Return the error of a connection that could not be opened."""
-    closed = (ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-    if options.ssl and isinstance(error, closed):
-        mismatch = await security_mismatch(address, options, was_negotiated=False)
-        if mismatch is not None:
-            return AuthenticationFailed(f"{address} {mismatch}")
-    if isinstance(error, ssl.SSLError):
-        if error.reason == "WRONG_VERSION_NUMBER":
-            return AuthenticationFailed(f"{address} {without_tls(options)}")
-        return _tls_failure(address, error)
-    reason = _reason(error)
-    if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
-        reason += " (does the listener use TLS?)"
-    return ConnectionLost(f"{address} cannot be reached: {reason}")
-
-
-def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
-    """Return the error of a failed TLS handshake: retriable when the broker closed the
-    connection, final when a certificate was rejected."""
-    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return ConnectionLost(
-            f"{address} closed the connection during the TLS handshake: does the "
-            "listener use TLS?"
-        )
-    if isinstance(error, ssl.SSLCertVerificationError):
-        why = error.verify_message
-        return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
-    why = (error.reason or str(error)).replace("_", " ").lower()
-    return AuthenticationFailed(f"{address}: no TLS connection: {why}")
 
 
 def _error_of_others(error: CoterieError) -> CoterieError:

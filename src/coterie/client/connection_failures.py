@@ -1,0 +1,62 @@
+"""The errors of connections that cannot be opened, with their probable reasons."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from coterie.client.security_probe import security_mismatch, without_tls
+from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
+
+if TYPE_CHECKING:
+    from coterie.client.options import ClientOptions
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failed connection; errors of asyncio often have no
+    message.
+    """
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset"
+    # asyncio joins the errors of several addresses into one OSError without errno.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "connection refused"
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return str(error) or "timed out"
+
+
+async def open_failure(
+    address: tuple[str, int], options: ClientOptions, error: Exception
+) -> ClientError:
+    """Return the error of a connection that could not be opened."""
+    closed = (ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+    if options.ssl and isinstance(error, closed):
+        mismatch = await security_mismatch(address, options, was_negotiated=False)
+        if mismatch is not None:
+            return AuthenticationFailed(f"{address} {mismatch}")
+    if isinstance(error, ssl.SSLError):
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return AuthenticationFailed(f"{address} {without_tls(options)}")
+        return tls_failure(address, error)
+    reason = _reason(error)
+    if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
+        reason += " (does the listener use TLS?)"
+    return ConnectionLost(f"{address} cannot be reached: {reason}")
+
+
+def tls_failure(address: tuple[str, int], error: ssl.SSLError) -> ClientError:
+    """Return the error of a failed TLS handshake: retriable when the broker closed the
+    connection, final when a certificate was rejected."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return ConnectionLost(
+            f"{address} closed the connection during the TLS handshake: does the "
+            "listener use TLS?"
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message
+        return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
+    why = (error.reason or str(error)).replace("_", " ").lower()
+    return AuthenticationFailed(f"{address}: no TLS connection: {why}")

@@ -1,0 +1,374 @@
+"""The client of the shards' topic in the upstream cluster, on sockets.
+
+    client = UpstreamClient(bootstrap, options, topic)
+    await client.start()
+    client.produce(partition, batch, done)
+    await client.close()
+
+Each broker has one connection for Produce, one for Fetch, and one for fetches that wait
+for new batches: a broker handles the requests of a connection one after the other, and
+a Fetch that waits, or has much to return, must not delay a commit. Produce requests
+contain one batch of each partition that has one; several are in flight.
+
+A batch whose leader is unknown, has moved, or cannot be reached fails at once, and the
+metadata are refreshed: `ShardWriter` sends it again, in order. Nothing else is retried
+here but InitProducerId, whose caller has nothing to keep in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from coterie.client.cluster import (
+    TRANSACTION,
+    Cluster,
+    find_coordinator_request,
+    read_find_coordinator,
+)
+from coterie.client.options import ClientOptions
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    CoterieError,
+    MalformedFrame,
+    RequestTimedOut,
+)
+from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
+from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
+from coterie.gateway.upstream.topic_state import TopicState, call_back
+from coterie.gateway.upstream.upstream import (
+    FetchDone,
+    Initialized,
+    Produced,
+)
+from coterie.types import LogOffset, TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from coterie.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from coterie.wire.record_batch import Producer
+from coterie.wire.schema import Versions
+
+_LOGGER = logging.getLogger(__name__)
+
+CONTROL_TIMEOUT_MS: Final = 3_000
+"""The limit for connecting to a broker and for Metadata: a broker that is stopped must
+not delay the search for new leaders."""
+FETCH_TIMEOUT_MS: Final = 10_000
+REFRESH_MIN_S: Final = 0.05
+REFRESH_MAX_S: Final = 1.0
+WATCH_S: Final = 1.0
+"""The interval of metadata refreshes while a Produce or Fetch has no answer."""
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""Unused, because the shards' producers begin no transactions."""
+
+_INIT_PRODUCER_ID: Final = Versions(0, 5)
+_CHECKS_CURRENT: Final = Versions(3, 5)
+_ALL_IN_SYNC: Final = -1
+_INIT_RETRIED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class UpstreamClient:
+    """The client of one topic; see the module's docstring."""
+
+    def __init__(
+        self, bootstrap: str | Sequence[str], options: ClientOptions, topic: TopicName
+    ) -> None:
+        self._topic = TopicState(topic, self.refresh)
+        quick = replace(
+            options,
+            request_timeout_ms=min(options.request_timeout_ms, CONTROL_TIMEOUT_MS),
+            connect_timeout_ms=min(options.connect_timeout_ms, CONTROL_TIMEOUT_MS),
+        )
+        patient = replace(
+            quick,
+            request_timeout_ms=max(options.request_timeout_ms, FETCH_TIMEOUT_MS),
+        )
+        self._options = options
+        self._control = Cluster(bootstrap, quick)
+        self._produce_cluster = Cluster(bootstrap, patient)
+        self._fetch_cluster = Cluster(bootstrap, patient)
+        self._wait_cluster = Cluster(bootstrap, patient)
+        self._leaders: dict[int, int] = {}
+        self._outbox: list[PendingBatch] = []
+        self._senders: dict[int, Sender] = {}
+        self._fetchers: dict[tuple[bool, int], Fetcher] = {}
+        self._is_refreshing = False
+        self._refreshed_at_s = -REFRESH_MAX_S
+        self._watch: asyncio.TimerHandle | None = None
+        self._coordinators: dict[str, int] = {}
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Find the leaders of all partitions. Raises the errors of
+        `Cluster.retrying`."""
+        await self._control.retrying(self._find_leaders)
+
+    async def close(self) -> None:
+        """Close all connections; calls without an answer get ConnectionLost."""
+        self._is_closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        for task in self._topic.tasks:
+            task.cancel()
+        await asyncio.gather(*self._topic.tasks, return_exceptions=True)
+        error = ConnectionLost("the client is closed")
+        self._fail_outbox(error)
+        for sender in self._senders.values():
+            sender.fail(error)
+        for fetcher in self._fetchers.values():
+            fetcher.fail(error)
+        for cluster in (
+            self._control,
+            self._produce_cluster,
+            self._fetch_cluster,
+            self._wait_cluster,
+        ):
+            await cluster.close()
+
+    # Upstream.
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        done: Initialized,
+        *,
+        current: Producer | None = None,
+    ) -> None:
+        """Get a producer id; see `Upstream`. Retriable errors are retried for
+        `api_timeout_ms`."""
+        self._topic.spawn(self._init_producer_id(transactional_id, done, current))
+
+    def produce(
+        self,
+        partition: int,
+        batch: bytes,
+        done: Produced,
+        *,
+        transactional_id: str | None = None,
+    ) -> None:
+        """Append a batch; see `Upstream`."""
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._distribute)
+        self._outbox.append(PendingBatch(partition, batch, done, transactional_id))
+
+    def fetch(
+        self, partition: int, offset: LogOffset, done: FetchDone, *, wait_ms: int = 0
+    ) -> None:
+        """Fetch from a partition; see `Upstream`."""
+        fetch = PendingFetch(partition, offset, wait_ms, done)
+        node_id = self._leaders.get(partition)
+        if node_id is None or self._is_closed:
+            self.refresh()
+            error = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+            asyncio.get_running_loop().call_soon(fetch.finish, error)
+            return
+        key = (wait_ms > 0, node_id)
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            cluster = self._wait_cluster if wait_ms else self._fetch_cluster
+            fetcher = self._fetchers[key] = Fetcher(self._topic, cluster, node_id)
+        fetcher.add(fetch)
+        self._start_watch()
+
+    def _distribute(self) -> None:
+        """Hand the batches of a loop iteration to the senders of their leaders."""
+        batches, self._outbox = self._outbox, []
+        if self._is_closed:
+            self._fail(batches, ConnectionLost("the client is closed"))
+            return
+        touched: dict[int, Sender] = {}
+        for batch in batches:
+            node_id = self._leaders.get(batch.partition)
+            if node_id is None:
+                self.refresh()
+                batch.finish(ApiError(ErrorCode.LEADER_NOT_AVAILABLE))
+                continue
+            sender = self._senders.get(node_id)
+            if sender is None:
+                sender = Sender(self._topic, self._produce_cluster, node_id)
+                self._senders[node_id] = sender
+            sender.add(batch)
+            touched[node_id] = sender
+        for sender in touched.values():
+            sender.start()
+        self._start_watch()
+
+    def _fail_outbox(self, error: CoterieError) -> None:
+        batches, self._outbox = self._outbox, []
+        self._fail(batches, error)
+
+    @staticmethod
+    def _fail(batches: Iterable[PendingBatch], error: CoterieError) -> None:
+        for batch in batches:
+            batch.finish(error)
+
+    # Leaders.
+
+    def refresh(self) -> None:
+        """Look up the leaders soon; calls meanwhile have no effect."""
+        if not self._is_refreshing and not self._is_closed:
+            self._is_refreshing = True
+            self._topic.spawn(self._refresh_leaders())
+
+    async def _refresh_leaders(self) -> None:
+        try:
+            await self._find_all_leaders()
+        finally:
+            self._is_refreshing = False
+
+    async def _find_all_leaders(self) -> None:
+        """Look up the leaders until all are known, with backoff."""
+        loop = asyncio.get_running_loop()
+        delay_s = REFRESH_MIN_S
+        while not self._is_closed:
+            pause_s = self._refreshed_at_s + delay_s - loop.time()
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
+            self._refreshed_at_s = loop.time()
+            try:
+                if await self._find_leaders():
+                    return
+            except CoterieError as error:
+                _LOGGER.warning(
+                    "the leaders of %s are unknown: %s", self._topic.name, error
+                )
+            delay_s = min(2 * delay_s, REFRESH_MAX_S)
+
+    async def _find_leaders(self) -> bool:
+        """Look up the leaders; return whether every partition has one."""
+        response = await self._control.metadata([self._topic.name])
+        for topic in response.topics:
+            if topic.error_code:
+                raise ApiError(
+                    ErrorCode.read(topic.error_code), f"topic {self._topic.name}"
+                )
+            leaders = {
+                each.partition_index: each.leader_id
+                for each in topic.partitions
+                if each.leader_id >= 0
+            }
+            moved = {
+                partition
+                for partition, node_id in self._leaders.items()
+                if leaders.get(partition) != node_id
+            }
+            self._leaders = leaders
+            if moved:
+                self._leave_old_leaders(moved)
+            return len(leaders) == len(topic.partitions)
+        return False
+
+    def _leave_old_leaders(self, moved: set[int]) -> None:
+        """End the calls that wait for an answer of an earlier leader: it may be a
+        broker that is stopped."""
+        error = ConnectionLost("the partition has another leader now")
+        for sender in self._senders.values():
+            sender.fail_partitions(moved, error)
+        for fetcher in self._fetchers.values():
+            fetcher.fail_partitions(moved, error)
+
+    def _start_watch(self) -> None:
+        if self._watch is None and not self._is_closed:
+            loop = asyncio.get_running_loop()
+            self._watch = loop.call_later(WATCH_S, self._check_answers)
+
+    def _check_answers(self) -> None:
+        """Refresh the leaders while a call waits for an answer for long."""
+        self._watch = None
+        senders, fetchers = self._senders.values(), self._fetchers.values()
+        if any(sender.is_late() for sender in senders) or any(
+            fetcher.is_late() for fetcher in fetchers
+        ):
+            self.refresh()
+        if any(each.is_busy for each in senders) or any(
+            each.is_busy for each in fetchers
+        ):
+            self._start_watch()
+
+    # Producer ids.
+
+    async def _init_producer_id(
+        self, transactional_id: str, done: Initialized, current: Producer | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._options.api_timeout_ms / 1000
+        delay_s = REFRESH_MIN_S
+        while True:
+            try:
+                producer = await self._init_once(transactional_id, current)
+            except CoterieError as error:
+                retried = isinstance(error, ConnectionLost | RequestTimedOut) or (
+                    isinstance(error, ApiError) and error.code in _INIT_RETRIED
+                )
+                if not retried or loop.time() + delay_s > until_s:
+                    call_back(done, error)
+                    return
+                self._coordinators.pop(transactional_id, None)
+            except asyncio.CancelledError:
+                call_back(done, ConnectionLost("the client is closed"))
+                raise
+            else:
+                call_back(done, producer)
+                return
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, REFRESH_MAX_S)
+
+    async def _init_once(
+        self, transactional_id: str, current: Producer | None
+    ) -> Producer:
+        node_id = self._coordinators.get(transactional_id)
+        if node_id is None:
+            node_id = await self._find_coordinator(transactional_id)
+            self._coordinators[transactional_id] = node_id
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        )
+        if current is not None:
+            request.producer_id = current.producer_id
+            request.producer_epoch = current.producer_epoch
+        response = await self._control.call(
+            request,
+            InitProducerIdResponse,
+            node_id=node_id,
+            wanted=_INIT_PRODUCER_ID if current is None else _CHECKS_CURRENT,
+        )
+        _check(response.error_code, f"the producer id of {transactional_id}")
+        return Producer(response.producer_id, response.producer_epoch, 0)
+
+    async def _find_coordinator(self, transactional_id: str) -> int:
+        connection = await self._control.connection()
+        version = connection.version_of(FindCoordinatorRequest)
+        keys = [transactional_id]
+        request = find_coordinator_request(keys, version, TRANSACTION)
+        response = await connection.call(request, FindCoordinatorResponse)
+        found = read_find_coordinator(response, keys, version).get(transactional_id)
+        if found is None:
+            raise MalformedFrame("the FindCoordinator response omits the key")
+        _check(found.code, f"the coordinator of {transactional_id}")
+        return found.node_id
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        read = ErrorCode.read(code)
+        raise ApiError(read, f"{what}: {read.name}")

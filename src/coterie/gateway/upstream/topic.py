@@ -1,0 +1,99 @@
+"""The topic of the shards in the upstream cluster, created by the first node.
+
+`preflight.check_upstream` has checked rights and the cleanup policy before.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.topics import NewTopic, TopicDescription
+from coterie.errors import ApiError, UnsupportedByBroker
+from coterie.gateway.upstream.catalog_feed import derived_topic_id
+from coterie.types import TopicId, TopicName
+from coterie.wire.error_codes import ErrorCode
+
+REPLICAS: Final = 3
+"""The replication factor by default; fewer only in a cluster of fewer brokers, as that
+of `__consumer_offsets`."""
+SEGMENT_BYTES: Final = 100 << 20
+"""As `offsets.topic.segment.bytes`: only closed segments are compacted."""
+DELETE_RETENTION_MS: Final = 24 * 3_600_000
+"""The time for which compaction keeps tombstones. A local snapshot that is older must
+not be used: the tombstones after it may be gone."""
+
+
+class ShardsTopic(NamedTuple):
+    """The topic of the shards; partition i is shard i."""
+
+    name: TopicName
+    topic_id: TopicId
+    """Derived from cluster id and name where upstream has no topic ids (before 2.8)."""
+    partition_count: int
+    cluster_id: str
+
+
+async def open_topic(
+    admin: AdminClient,
+    name: TopicName,
+    *,
+    partition_count: int,
+    replication_factor: int = -1,
+    message_bytes_max: int = 1_048_588,
+) -> ShardsTopic:
+    """Return the topic, which is created if it does not exist. A replication factor of
+    -1 means `REPLICAS`, or one replica on each broker.
+
+    An existing topic keeps its partitions: their count maps groups to shards. Raises
+    ApiError and the errors of `AdminClient`.
+    """
+    cluster = await admin.describe_cluster()
+    described = await admin.describe_topics([name])
+    topic = described.values.get(name)
+    if topic is None:
+        error = described.errors[name]
+        if not _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise error
+        if replication_factor < 0:
+            replication_factor = min(REPLICAS, len(cluster.nodes))
+        new = NewTopic(
+            name,
+            partition_count,
+            replication_factor,
+            _configs(replication_factor, message_bytes_max),
+        )
+        created = await admin.create_topics([new])
+        failed = created.errors.get(name)
+        # Another node may have created it meanwhile.
+        if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise failed
+        topic = (await admin.describe_topics([name])).one(name)
+    return _shards_topic(topic, cluster.cluster_id)
+
+
+def _configs(replication_factor: int, message_bytes_max: int) -> dict[str, str]:
+    in_sync = 2 if replication_factor > 2 else 1
+    return {
+        "cleanup.policy": "compact",
+        "min.insync.replicas": str(in_sync),
+        "unclean.leader.election.enable": "false",
+        "segment.bytes": str(SEGMENT_BYTES),
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+        "max.message.bytes": str(message_bytes_max),
+        "message.timestamp.type": "CreateTime",
+        "compression.type": "producer",
+    }
+
+
+def _shards_topic(topic: TopicDescription, cluster_id: str | None) -> ShardsTopic:
+    if cluster_id is None:
+        raise UnsupportedByBroker(
+            "upstream does not report a cluster id: Kafka 0.11 or newer is needed"
+        )
+    topic_id = topic.topic_id or derived_topic_id(cluster_id, topic.name)
+    return ShardsTopic(topic.name, topic_id, len(topic.partitions), cluster_id)
+
+
+def _has_code(error: Exception, code: ErrorCode) -> bool:
+    return isinstance(error, ApiError) and error.code is code

@@ -1,0 +1,48 @@
+"""What the requests to all brokers share: the topic, its tasks, and its leaders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from coterie.types import TopicName
+from coterie.wire.error_codes import ErrorCode
+
+_LOGGER = logging.getLogger(__name__)
+
+MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""The errors after which the leader of a partition is looked up again."""
+
+
+def call_back(done: Callable[[Any], None], result: object) -> None:
+    """Call a callback; a bug in it must not stop the client."""
+    try:
+        done(result)
+    except Exception:
+        _LOGGER.exception("a bug in a callback of a response from upstream")
+
+
+class TopicState:
+    """A topic, the tasks of its requests, and the request to look up its leaders."""
+
+    def __init__(self, name: TopicName, refresh: Callable[[], None]) -> None:
+        self.name = name
+        self.refresh = refresh
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, job: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it ends or the client is closed."""
+        task = asyncio.get_running_loop().create_task(job)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
