@@ -35,6 +35,7 @@ class Addresses:
         self._own = own
         self._brokers: dict[int, Address] = {}
         self._order: dict[int, int] = {}
+        self._turn = 0
         self.on_new: Callable[[], None] | None = None
 
     @property
@@ -58,12 +59,25 @@ class Addresses:
             if self.on_new is not None:
                 self.on_new()
 
-    def position(self, broker_id: int) -> int:
-        """Return the position of a broker in the order of the ids."""
-        return self._order[broker_id]
+    def broker_at(self, position: int) -> int:
+        """Return the id of the broker at a position in the order of the ids."""
+        return list(self._brokers)[position]
 
     def advertised(self, broker_id: int) -> Address:
         """Return the address at which clients reach a known broker."""
         nodes, at = self.nodes, self._order[broker_id]
         node = nodes[at % len(nodes)]
         return Address(node.host, node.broker_port + at)
+
+    def candidates(self, broker_id: int | None) -> list[Address]:
+        """Return the upstream addresses to connect to for a broker's port, or for
+        coordination, where None stands for any broker.
+
+        Connections for coordination start with different brokers in turn.
+        """
+        if broker_id is not None:
+            return [self._brokers[broker_id]]
+        addresses = list(self._brokers.values())
+        self._turn += 1
+        start = self._turn % max(len(addresses), 1)
+        return addresses[start:] + addresses[:start]

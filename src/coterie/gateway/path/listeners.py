@@ -1,0 +1,142 @@
+"""The listening ports of a gateway node: coordination, and one for each broker.
+
+    addresses = Addresses(view, own)
+    addresses.learn(brokers)
+    path = DataPath(node, connections, addresses, options, topic="__coterie_gateway")
+    listeners = await open_listeners(path, host, port)
+
+Whenever upstream's brokers are listed, `addresses.learn` opens the ports of new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from coterie.broker.server.listener import BACKLOG
+from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S
+from coterie.gateway.path.connection import ClientSide
+from coterie.gateway.path.data_path import DataPath
+
+_LOGGER = logging.getLogger(__name__)
+
+_SWEEPS_PER_IDLE_LIMIT: Final = 10
+
+
+class Listeners:
+    """The sockets of a node, and the periodic checks of their connections."""
+
+    def __init__(self, path: DataPath, host: str, port: int) -> None:
+        self.path = path
+        self.open: set[ClientSide] = set()
+        """The open connections of clients."""
+        self._host = host
+        self._port = port
+        self._servers: list[asyncio.Server] = []
+        self._opened = 0
+        self._opening: asyncio.Task[None] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._loop = asyncio.get_running_loop()
+
+    async def start(self) -> None:
+        """Open the ports. Raises OSError when one is unavailable."""
+        await self._listen(None, self._port)
+        await self._open_new()
+        self.path.addresses.on_new = self._schedule_opening
+        self._sweep()
+        self._check_progress()
+
+    async def stop_accepting(self) -> None:
+        """Accept no more connections, and let those that are accepted begin.
+
+        asyncio makes a transport of an accepted socket in a task. If the server is
+        closed before that task runs, the task fails and nothing closes the socket.
+        """
+        self.path.addresses.on_new = None
+        if self._opening is not None:
+            self._opening.cancel()
+        for server in self._servers:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+        for _ in range(2):  # the task, then `connection_made`
+            await asyncio.sleep(0)
+        for server in self._servers:
+            server.close()
+
+    def close(self) -> None:
+        """Close every connection after the responses that are expected."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for connection in tuple(self.open):
+            connection.close()
+
+    def abort(self) -> None:
+        """Close every connection at once."""
+        for connection in tuple(self.open):
+            connection.abort()
+
+    def _schedule_opening(self) -> None:
+        if self._opening is None or self._opening.done():
+            self._opening = self._loop.create_task(self._open_new())
+
+    async def _open_new(self) -> None:
+        """Open the ports of brokers that are new.
+
+        A port serves the broker at its place in the order of the ids. New connections
+        are tied to another broker after one with a smaller id appeared.
+        """
+        while self._opened < len(self.path.addresses.brokers):
+            at = self._opened
+            try:
+                await self._listen(at, self._port + 1 + at)
+            except OSError as error:
+                if self.path.addresses.on_new is None:
+                    raise
+                _LOGGER.error("no port for upstream broker %d: %s", at, error)
+                return
+            self._opened += 1
+
+    async def _listen(self, at: int | None, port: int) -> None:
+        security = self.path.connections.security
+        server = await self._loop.create_server(
+            partial(self._accept, at),
+            self._host,
+            port,
+            backlog=BACKLOG,
+            ssl=security.tls,
+            ssl_handshake_timeout=security.timeout_s if security.tls else None,
+        )
+        self._servers.append(server)
+
+    def _accept(self, at: int | None) -> ClientSide:
+        broker_id = None if at is None else self.path.addresses.broker_at(at)
+        return ClientSide(self.path, broker_id, self.open, self._loop)
+
+    def _sweep(self) -> None:
+        """Close connections that were idle for `connections.max.idle.ms`."""
+        idle_s = self.path.connections.settings.connections_max_idle_ms / 1_000
+        self._timers["idle"] = self._loop.call_later(
+            idle_s / _SWEEPS_PER_IDLE_LIMIT, self._sweep
+        )
+        for connection in tuple(self.open):
+            connection.close_idle(_SWEEPS_PER_IDLE_LIMIT)
+
+    def _check_progress(self) -> None:
+        self._timers["progress"] = self._loop.call_later(
+            PROGRESS_INTERVAL_S, self._check_progress
+        )
+        self.path.connections.check_progress()
+        for connection in tuple(self.open):
+            connection.check_progress()
+
+
+async def open_listeners(path: DataPath, host: str, port: int) -> Listeners:
+    """Listen for coordination on `port`, and for the brokers on the ports after it.
+
+    Raises OSError when a port is unavailable.
+    """
+    listeners = Listeners(path, host, port)
+    await listeners.start()
+    return listeners

@@ -1,0 +1,404 @@
+"""Responses of upstream brokers with the addresses and versions of the gateway.
+
+A rewritten response is decoded only as far as needed: those of Metadata and
+DescribeTopicPartitions can have 100,000 partitions, which stay as they are.
+
+Rewritten are ApiVersions, Metadata, DescribeCluster, FindCoordinator, ListGroups of
+brokers, the internal topic in DescribeTopicPartitions, and the addresses in Produce
+responses (KIP-951). Fetch responses have them from version 16 on, after the records;
+the gateway advertises version 15, which differs in nothing else that consumers use.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from coterie.broker.server.client_connection import Connections
+from coterie.errors import MalformedFrame
+from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
+from coterie.wire.codec import NO_LIMIT, decode, encode
+from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.framing import (
+    SIZE_BYTES,
+    frame_of,
+    read_client_id,
+    read_response,
+    write_response,
+)
+from coterie.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from coterie.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from coterie.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from coterie.wire.messages.list_groups import ListGroupsResponse
+from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.primitives import read_uvarint, write_uvarint
+from coterie.wire.schema import NO_VERSIONS, Message, Versions
+
+M = TypeVar("M", bound=Message)
+
+Rewrite: TypeAlias = Callable[[bytes], bytes]
+"""A function from a response's frame to the frame for the client."""
+
+REFUSED: Final[frozenset[int]] = frozenset({*range(76, 80), *range(88, 93)})
+"""The APIs of share groups (KIP-932) and streams groups (KIP-1071). Their clients look
+up the coordinator as that of a group, which is here, and commit offsets with the APIs
+that are served here. Without these APIs they fail with a clear error."""
+_HIDDEN_FEATURES: Final = frozenset({"share.version", "streams.version"})
+_GROUP_FEATURE: Final = "group.version"
+_GROUP_VERSIONS: Final = Versions(0, 1)
+_LEVEL_ZERO_SINCE: Final = 4
+_FEATURES_SINCE: Final = 3
+_API_VERSIONS: Final = Versions(0, 4)
+_ENDPOINTS_SINCE: Final = 10
+_THROTTLE_SINCE: Final = 3
+_TOPIC_IDS_SINCE: Final = 10
+_MANY_KEYS_SINCE: Final = 4
+_GROUP_KEY: Final = 0
+_FORWARDED_TYPES: Final = frozenset({"share", "streams"})
+_UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+_INT32: Final = struct.Struct(">i")
+_UUID_BYTES: Final = 16
+
+CAPS: Final[Mapping[int, Versions]] = {
+    ApiKey.API_VERSIONS: _API_VERSIONS,
+    ApiKey.PRODUCE: Versions(0, 13),
+    ApiKey.FETCH: Versions(0, 15),
+    ApiKey.METADATA: Versions(0, 13),
+    ApiKey.DESCRIBE_CLUSTER: Versions(0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Versions(0, 0),
+    ApiKey.FIND_COORDINATOR: Versions(0, 6),
+    ApiKey.LIST_GROUPS: Versions(0, 5),
+}
+"""The versions of forwarded APIs whose responses can be rewritten."""
+
+
+class Rewriting:
+    """The functions that rewrite responses, by API and version.
+
+    A coordination port lists the groups of the gateway; the port of a broker lists the
+    share and streams groups of that broker, so that no group is listed twice. `topic`
+    is the gateway's own topic, which is reported as internal.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        connections: Connections,
+        *,
+        topic: str,
+        is_coordination: bool,
+    ) -> None:
+        self._addresses = addresses
+        self._topic = topic
+        own = dict.fromkeys(connections.handlers)
+        if not is_coordination:
+            own.pop(ApiKey.LIST_GROUPS, None)
+        own.pop(ApiKey.FIND_COORDINATOR, None)
+        if not connections.settings.group_consumer_client_assignors_enable:
+            for key in PRIVATE:
+                own.pop(key, None)
+        self._own = {key: IMPLEMENTED[ApiKey(key)] for key in own}
+        protocols = connections.settings.group_coordinator_rebalance_protocols
+        self._has_consumer_groups = "consumer" in protocols
+        self._rewriters: dict[int, Callable[[int, bytes], bytes]] = {
+            ApiKey.API_VERSIONS: self._api_versions,
+            ApiKey.METADATA: self._metadata,
+            ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._describe_topic_partitions,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.LIST_GROUPS: self._list_groups,
+            ApiKey.PRODUCE: self._produce,
+        }
+        self._of: dict[tuple[int, int], Rewrite | None] = {}
+
+    def of(self, key: int, version: int) -> Rewrite | None:
+        """Return the function for responses of an API in `CAPS`; None for those that
+        are forwarded.
+
+        Raises MalformedFrame for an API or a version that is not served.
+        """
+        try:
+            return self._of[key, version]
+        except KeyError:
+            if version not in CAPS.get(key, NO_VERSIONS):
+                reason = f"the API key {key} v{version} is not served"
+                raise MalformedFrame(reason) from None
+        rewriter = self._rewriters.get(key)
+        rewrite: Rewrite | None = None
+        if rewriter is not None and not (
+            key == ApiKey.PRODUCE and version < _ENDPOINTS_SINCE
+        ):
+            rewrite = partial(_rewrite_body, key, version, rewriter)
+        self._of[key, version] = rewrite
+        return rewrite
+
+    def refuse_api_versions(self, version: int, correlation_id: int) -> bytes | None:
+        """Return the response to ApiVersions in a version that is not served; None for
+        others.
+
+        It has version 0, with the versions to request instead (G1-03).
+        """
+        if version in _API_VERSIONS:
+            return None
+        low, high = _API_VERSIONS
+        mine = ApiVersion(
+            api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high
+        )
+        refusal = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[mine]
+        )
+        return write_response(correlation_id, encode(refusal, 0), tagged=False)
+
+    # The responses. Each function takes the version and a body, and returns a body.
+
+    def _api_versions(self, version: int, body: bytes) -> bytes:
+        """Return upstream's versions as far as they can be rewritten, ours for groups,
+        and upstream's features, except that group.version is ours."""
+        if body.startswith(_UNSUPPORTED):
+            refusal = _decoded(ApiVersionsResponse, 0, body)
+            refusal.api_keys = [
+                each
+                for each in map(_capped, refusal.api_keys)
+                if each.api_key == ApiKey.API_VERSIONS
+            ]
+            return encode(refusal, 0)
+        response = _decoded(ApiVersionsResponse, version, body)
+        if response.error_code:
+            return body
+        own = self._own
+        upstream = [
+            each
+            for each in map(_capped, response.api_keys)
+            if each.api_key not in own
+            and each.api_key not in REFUSED
+            and each.min_version <= each.max_version
+        ]
+        ours = [
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in own.items()
+        ]
+        response.api_keys = sorted(upstream + ours, key=lambda each: each.api_key)
+        if version >= _FEATURES_SINCE:
+            self._set_features(version, response)
+        return encode(response, version)
+
+    def _set_features(self, version: int, response: ApiVersionsResponse) -> None:
+        hidden = _HIDDEN_FEATURES | {_GROUP_FEATURE}
+        supported = [e for e in response.supported_features if e.name not in hidden]
+        finalized = [e for e in response.finalized_features if e.name not in hidden]
+        low, high = _GROUP_VERSIONS
+        # Clients before v4 fail on a feature whose lowest level is 0 (KAFKA-17011).
+        if version >= _LEVEL_ZERO_SINCE:
+            supported.append(
+                SupportedFeatureKey(
+                    name=_GROUP_FEATURE, min_version=low, max_version=high
+                )
+            )
+        if self._has_consumer_groups:
+            finalized.append(
+                FinalizedFeatureKey(
+                    name=_GROUP_FEATURE, min_version_level=high, max_version_level=high
+                )
+            )
+        response.supported_features = supported
+        response.finalized_features = finalized
+        epoch = response.finalized_features_epoch
+        response.finalized_features_epoch = max(epoch, 0)
+
+    def _metadata(self, version: int, body: bytes) -> bytes:
+        """Replace the brokers and leave the topics as they are."""
+        begin = _INT32.size if version >= _THROTTLE_SINCE else 0
+        brokers, end = _brokers(version).decode(body, begin)
+        self._learn((each.node_id, each.host, each.port) for each in brokers)
+        for each in brokers:
+            each.host, each.port = self._addresses.advertised(each.node_id)
+        brokers += [
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
+            for node in self._addresses.nodes
+        ]
+        rest = self._mark_internal(
+            body[end:],
+            is_compact=version in MetadataResponse.FLEXIBLE,
+            gap=_UUID_BYTES if version >= _TOPIC_IDS_SINCE else 0,
+        )
+        if version == 0:  # without is_internal
+            rest = body[end:]
+        return body[:begin] + _brokers(version).encode(brokers) + rest
+
+    def _describe_cluster(self, version: int, body: bytes) -> bytes:
+        response = _decoded(DescribeClusterResponse, version, body)
+        if response.error_code or response.endpoint_type != 1:
+            return body
+        brokers = response.brokers
+        self._learn((each.broker_id, each.host, each.port) for each in brokers)
+        for each in brokers:
+            each.host, each.port = self._addresses.advertised(each.broker_id)
+        brokers += [
+            DescribeClusterBroker(
+                broker_id=node.node_id, host=node.host, port=node.port
+            )
+            for node in self._addresses.nodes
+        ]
+        return encode(response, version)
+
+    def _describe_topic_partitions(self, version: int, body: bytes) -> bytes:
+        del version
+        return self._mark_internal(body, is_compact=True, gap=_UUID_BYTES)
+
+    def _find_coordinator(self, version: int, body: bytes) -> bytes:
+        """Replace the addresses of upstream's coordinators."""
+        response = _decoded(FindCoordinatorResponse, version, body)
+        many = version >= _MANY_KEYS_SINCE
+        for each in response.coordinators if many else [response]:
+            if not each.error_code:
+                self._learn([(each.node_id, each.host, each.port)])
+                each.host, each.port = self._addresses.advertised(each.node_id)
+        return encode(response, version)
+
+    def _list_groups(self, version: int, body: bytes) -> bytes:
+        """Leave out the groups that the gateway coordinates instead of upstream."""
+        response = _decoded(ListGroupsResponse, version, body)
+        response.groups = [
+            each for each in response.groups if each.protocol_type in _FORWARDED_TYPES
+        ]
+        return encode(response, version)
+
+    def _produce(self, version: int, body: bytes) -> bytes:
+        """Replace the addresses of leaders that have moved (KIP-951)."""
+        response = _decoded(ProduceResponse, version, body)
+        endpoints = response.node_endpoints
+        if not endpoints:
+            return body
+        self._learn((each.node_id, each.host, each.port) for each in endpoints)
+        for each in endpoints:
+            each.host, each.port = self._addresses.advertised(each.node_id)
+        return encode(response, version)
+
+    def _learn(self, brokers: Any) -> None:
+        self._addresses.learn(
+            UpstreamBroker(broker_id, host, port)
+            for broker_id, host, port in brokers
+            if broker_id >= 0
+        )
+
+    def _mark_internal(self, topics: bytes, *, is_compact: bool, gap: int) -> bytes:
+        """Set `is_internal` of the gateway's own topic.
+
+        Its name with its length is searched for, as only names of topics are strings
+        there. Between the name and the flag are `gap` bytes.
+        """
+        name = self._topic.encode()
+        size = write_uvarint(len(name) + 1) if is_compact else _int16(len(name))
+        at = topics.find(size + name)
+        if at < 0:
+            return topics
+        at += len(size) + len(name) + gap
+        return topics[:at] + b"\1" + topics[at + 1 :]
+
+
+def finds_groups(frame: bytes) -> bool:
+    """Return whether a FindCoordinator request, with its size, asks for groups.
+
+    Raises MalformedFrame.
+    """
+    version = int.from_bytes(frame[SIZE_BYTES + 2 : SIZE_BYTES + 4], signed=True)
+    if version not in CAPS[ApiKey.FIND_COORDINATOR]:
+        raise MalformedFrame(f"FindCoordinator v{version} is not served")
+    payload = frame[SIZE_BYTES:]
+    flexible = version in FindCoordinatorRequest.FLEXIBLE
+    _, at = read_client_id(payload, flexible=flexible)
+    request, _ = decode(FindCoordinatorRequest, version, payload, at)
+    return request.key_type == _GROUP_KEY
+
+
+def _rewrite_body(
+    key: int, version: int, rewriter: Callable[[int, bytes], bytes], frame: bytes
+) -> bytes:
+    payload = frame[SIZE_BYTES:]
+    tagged = (
+        key != ApiKey.API_VERSIONS and version in api_of(ApiKey(key)).response.FLEXIBLE
+    )
+    _, at = read_response(payload, tagged=tagged)
+    body = payload[at:]
+    rewritten = rewriter(version, body)
+    return frame if rewritten is body else frame_of(payload[:at] + rewritten)
+
+
+def _decoded(cls: type[M], version: int, body: bytes) -> M:
+    return decode(cls, version, body)[0]
+
+
+def _capped(each: ApiVersion) -> ApiVersion:
+    """Return the versions of an API that can be rewritten."""
+    cap = CAPS.get(each.api_key)
+    if cap is None:
+        return each
+    return ApiVersion(
+        api_key=each.api_key,
+        min_version=max(each.min_version, cap.low),
+        max_version=min(each.max_version, cap.high),
+    )
+
+
+def _int16(value: int) -> bytes:
+    return value.to_bytes(2, "big")
+
+
+class _Brokers:
+    """The array of brokers in Metadata responses of one version."""
+
+    def __init__(self, version: int) -> None:
+        flexible = version in MetadataResponse.FLEXIBLE
+        self._is_compact = flexible
+        self._decode = compile_decoder(
+            MetadataResponseBroker, version, flexible=flexible
+        )
+        self._encode = compile_encoder(
+            MetadataResponseBroker, version, flexible=flexible
+        )
+
+    def decode(self, body: bytes, at: int) -> tuple[list[MetadataResponseBroker], int]:
+        """Return the brokers and the position after them. Raises MalformedFrame."""
+        brokers: list[MetadataResponseBroker] = []
+        try:
+            if self._is_compact:
+                count, at = read_uvarint(body, at)
+                count -= 1
+            else:
+                count, at = _INT32.unpack_from(body, at)[0], at + _INT32.size
+            for _ in range(count):
+                broker, at = self._decode(body, at, NO_LIMIT)
+                brokers.append(broker)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise MalformedFrame(f"Metadata response: {error}") from None
+        if at > len(body):
+            raise MalformedFrame("Metadata response: incomplete brokers")
+        return brokers, at
+
+    def encode(self, brokers: list[MetadataResponseBroker]) -> bytes:
+        """Return the encoded array."""
+        count = len(brokers)
+        head = write_uvarint(count + 1) if self._is_compact else _INT32.pack(count)
+        parts = [head]
+        for broker in brokers:
+            self._encode(broker, parts)
+        return b"".join(parts)
+
+
+_brokers = cache(_Brokers)
