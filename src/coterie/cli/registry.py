@@ -44,6 +44,10 @@ def _family(name: str, *commands: tuple[str, str, str]) -> list[Entry]:
 COMMANDS: Final = (
     Entry("serve", "Start a server for Kafka clients", "serve:SERVE"),
     *_family(
+        "gateway",
+        ("status", "Show the nodes and shards of a gateway", "gateway.status:STATUS"),
+    ),
+    *_family(
         "groups",
         ("list", "List consumer groups", "groups.list:LIST"),
         (
@@ -201,6 +205,7 @@ COMMANDS: Final = (
 
 FAMILIES: Final = {
     "groups": "Manage consumer groups",
+    "gateway": "Coordinate the groups of a Kafka cluster",
     "acls": "Manage ACLs",
     "quotas": "Manage client quotas",
     "config": "Inspect and test connection settings",

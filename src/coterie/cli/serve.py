@@ -103,7 +103,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics-port",
         metavar="PORT",
-        type=_port,
+        type=parse_port,
         help="port of the metrics for Prometheus, at /metrics, and of /health and "
         "/ready; 0 selects a free port",
     )
@@ -210,7 +210,7 @@ def run(options: argparse.Namespace) -> int:
         elif options.ui is not None:
             _serve_with_page(options, plan)
         else:
-            _run_loop(options.loop, serve(plan, _print_addresses))
+            run_loop(options.loop, serve(plan, _print_addresses))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -235,7 +235,7 @@ def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
         page.start(server)
 
     try:
-        _run_loop(options.loop, serve(plan, ready))
+        run_loop(options.loop, serve(plan, ready))
     finally:
         page.stop()
 
@@ -304,7 +304,8 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
     return parse_address(text)
 
 
-def _port(text: str) -> int:
+def parse_port(text: str) -> int:
+    """Parse a port. Raises ArgumentTypeError."""
     if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a port; valid are 0 to {PORT_MAX}"
@@ -320,7 +321,8 @@ def _node_count(text: str) -> int:
     return int(text)
 
 
-def _run_loop(name: str, main: object) -> None:
+def run_loop(name: str, main: object) -> None:
+    """Run a coroutine in an event loop: auto, asyncio or uvloop. Raises OSError."""
     import asyncio
     from collections.abc import Callable, Coroutine
     from typing import Any, cast

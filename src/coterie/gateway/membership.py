@@ -165,6 +165,7 @@ class NodeMembership:
             port=self._info.port,
             broker_port=self._info.broker_port,
             software_version=self._info.version,
+            status_port=self._info.status_port,
             started_ms=self._started_ms,
             join=self._join,
             generation=self._claim.generation,

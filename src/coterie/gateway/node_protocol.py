@@ -30,6 +30,7 @@ class NodeAddress(Struct):
     port: int = int32()
     broker_port: int = int32()
     software_version: str = string()
+    status_port: int = int32()
 
 
 class NodeMetadata(Message, versions="0", flexible="0+"):
@@ -46,6 +47,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     port: int = int32()
     broker_port: int = int32()
     software_version: str = string()
+    status_port: int = int32()
     started_ms: int = int64()
     join: int = int32()
     generation: int = int32(default=-1)
@@ -84,6 +86,7 @@ def write_view(view: View) -> bytes:
             port=node.port,
             broker_port=node.broker_port,
             software_version=node.version,
+            status_port=node.status_port,
         )
         for node in view.nodes
     ]
@@ -102,7 +105,12 @@ def read_view(data: bytes, generation: int) -> View:
 
 def _info(node: NodeAddress | NodeMetadata) -> NodeInfo:
     return NodeInfo(
-        node.name, node.host, node.port, node.broker_port, node.software_version
+        node.name,
+        node.host,
+        node.port,
+        node.broker_port,
+        node.software_version,
+        node.status_port,
     )
 
 

@@ -17,6 +17,16 @@ SESSION_TIMEOUT_MS: Final = 10_000
 """The default session time-out of a node in the upstream group."""
 
 
+def topic_of(name: str) -> str:
+    """Return the upstream topic of a gateway."""
+    return f"__coterie_{name}"
+
+
+def group_of(name: str) -> str:
+    """Return the upstream group whose members are the nodes of a gateway."""
+    return f"coterie-{name}"
+
+
 class AuthorizerKind(StrEnum):
     """The source of the rights on groups."""
 
@@ -83,12 +93,12 @@ class GatewayPlan:
     @property
     def topic(self) -> str:
         """The upstream topic with the records of the shards."""
-        return f"__coterie_{self.name}"
+        return topic_of(self.name)
 
     @property
     def group_id(self) -> str:
         """The upstream group whose members are the nodes."""
-        return f"coterie-{self.name}"
+        return group_of(self.name)
 
     def transactional_id(self, shard: int) -> str:
         """Return the transactional id whose producer epoch fences a shard's owners."""

@@ -1,0 +1,152 @@
+"""All nodes of a gateway: from upstream's group, and from the /status of each node.
+
+The description of the group says which nodes are alive and which shards each has. How
+far a node is with its shards only the node itself knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any, Final, NamedTuple
+
+from coterie.client.admin.admin_client import AdminClient
+from coterie.errors import ApiError, MalformedFrame, OperationRefused
+from coterie.gateway.node_protocol import read_metadata, read_view
+from coterie.gateway.plan import group_of, topic_of
+from coterie.gateway.status import SCHEMA
+from coterie.gateway.view import NodeInfo
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+_STABLE: Final = "Stable"
+_POLL_S: Final = 0.2
+_HTTP_TIMEOUT_S: Final = 5.0
+_HTTP_BYTES_MAX: Final = 16_777_216
+
+
+class NodeOverview(NamedTuple):
+    """One live node. `status` is the document of /status; None without an answer."""
+
+    info: NodeInfo
+    shards: tuple[int, ...]
+    """The shards that the group assigns to it."""
+    status: Mapping[str, Any] | None = None
+    problem: str = ""
+    """Why there is no status."""
+
+
+class GatewayOverview(NamedTuple):
+    """The nodes of a gateway by name, and its number of shards."""
+
+    nodes: Sequence[NodeOverview]
+    shard_count: int
+    is_stable: bool
+    """Whether the group is not rebalancing."""
+
+
+async def read_overview(
+    admin: AdminClient, name: str, *, wait_s: float = 0
+) -> GatewayOverview:
+    """Return the nodes of the gateway `name` of a cluster.
+
+    While the group rebalances its members are unknown, so it is asked again for up to
+    `wait_s`. Raises OperationRefused when the cluster has no such gateway, and the
+    errors of the admin client.
+    """
+    topics = await admin.describe_topics([topic_of(name)])
+    if (topic := topics.values.get(topic_of(name))) is None:
+        error = topics.errors[topic_of(name)]
+        if isinstance(error, ApiError) and (
+            error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ):
+            raise OperationRefused(
+                f"the cluster has no gateway {name}: topic {topic_of(name)} does not "
+                "exist; name the gateway with --name, and its upstream cluster with "
+                "--upstream"
+            )
+        raise error
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + wait_s
+    group = await _describe(admin, group_of(name))
+    while group.members and group.group_state != _STABLE and loop.time() < ends_s:
+        await asyncio.sleep(_POLL_S)
+        group = await _describe(admin, group_of(name))
+    is_stable = group.group_state == _STABLE
+    members = _live_nodes(group) if is_stable else []
+    nodes = await asyncio.gather(*map(_with_status, members))
+    return GatewayOverview(
+        sorted(nodes, key=lambda node: node.info.name), len(topic.partitions), is_stable
+    )
+
+
+async def _describe(admin: AdminClient, group_id: str) -> DescribedGroup:
+    request = DescribeGroupsRequest(groups=[group_id])
+
+    async def attempt() -> DescribedGroup:
+        cluster = admin.cluster
+        response = await cluster.call_coordinator(
+            group_id, request, DescribeGroupsResponse
+        )
+        [group] = response.groups
+        code = ErrorCode.read(group.error_code)
+        if code not in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}:
+            cluster.forget_coordinator(group_id)
+            raise ApiError(code, f"group {group_id}: {code.name}")
+        return group
+
+    return await admin.cluster.retrying(attempt)
+
+
+def _live_nodes(group: DescribedGroup) -> list[NodeOverview]:
+    """Return the members of a stable group. Raises OperationRefused for another
+    application's group."""
+    try:
+        nodes = []
+        for each in group.members:
+            info = read_metadata(each.member_metadata).info
+            view = read_view(each.member_assignment, -1)
+            shards = [
+                shard
+                for shard, owner in enumerate(view.owners)
+                if owner >= 0 and view.nodes[owner].name == info.name
+            ]
+            nodes.append(NodeOverview(info, tuple(shards)))
+    except MalformedFrame as error:
+        raise OperationRefused(
+            f"group {group.group_id} is not one of a gateway, or of a newer release: "
+            f"{error}"
+        ) from error
+    return nodes
+
+
+async def _with_status(node: NodeOverview) -> NodeOverview:
+    info = node.info
+    if not info.status_port:
+        return node._replace(problem="it was started without --metrics-port")
+    try:
+        # A thread: http.client needs no further code, and nodes are few.
+        status = await asyncio.to_thread(_get, info.host, info.status_port)
+    except (OSError, HTTPException, ValueError) as error:
+        where = f"{info.host}:{info.status_port}"
+        return node._replace(problem=f"no status from {where}: {error}")
+    return node._replace(status=status)
+
+
+def _get(host: str, port: int) -> Mapping[str, Any]:
+    connection = HTTPConnection(host, port, timeout=_HTTP_TIMEOUT_S)
+    try:
+        connection.request("GET", "/status")
+        body = connection.getresponse().read(_HTTP_BYTES_MAX)
+    finally:
+        connection.close()
+    status = json.loads(body)
+    if not isinstance(status, dict) or status.get("schema") != SCHEMA:
+        raise ValueError("another program answers there")
+    return status
