@@ -168,7 +168,9 @@ def test_the_error_of_an_unknown_command_lists_the_visible_commands(
     with pytest.raises(SystemExit):
         main(["group", "list"])
     message = capsys.readouterr().err
-    assert "invalid choice: 'group' (choose from 'serve', 'groups'" in message
+    assert (
+        "invalid choice: 'group' (choose from 'serve', 'gateway', 'groups'" in message
+    )
     assert "'complete'" not in message
 
 

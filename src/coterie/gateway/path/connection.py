@@ -468,7 +468,9 @@ class ClientSide(asyncio.Protocol):
         events = Events(
             self.deliver, self._upstream_lost, self._upstream_full, self._fail_upstream
         )
-        upstream = UpstreamSide(self._transport, self._expected, events)
+        upstream = UpstreamSide(
+            self._transport, self._expected, events, self._path.counts
+        )
         self._connecting = self._loop.create_task(self._open(upstream))
 
     async def _open(self, upstream: UpstreamSide) -> None:

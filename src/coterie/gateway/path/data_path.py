@@ -9,6 +9,7 @@ from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.connection_limits import ConnectionLimits
 from coterie.client.options import ClientOptions
+from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.addresses import Addresses
 from coterie.gateway.path.rewriting import CAPS, REFUSED, Rewriting
 from coterie.gateway.path.sasl import SaslExchange
@@ -54,6 +55,8 @@ class DataPath:
         self.connections = connections
         self.addresses = addresses
         self.options = options
+        self.counts = GatewayCounts()
+        """The counts of forwarded bytes; a node sets its own before it listens."""
         self.new_exchange = new_exchange
         self.limits = ConnectionLimits(connections.settings)
         self.coordination = _port(addresses, connections, topic, is_coordination=True)

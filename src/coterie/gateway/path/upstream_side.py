@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from coterie.client.connection import Address
 from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
+from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.frames import ANSWER_BYTES_MIN, ANSWER_HEAD
 from coterie.wire.framing import SIZE_BYTES, read_size
 
@@ -60,7 +61,7 @@ class UpstreamSide(asyncio.Protocol):
     """The connection to the upstream broker of one client connection.
 
     `to_client` is the client's transport, `expected` the responses in the order of its
-    requests.
+    requests. `counts` gets the forwarded bytes, frames that are rewritten included.
     """
 
     def __init__(
@@ -68,12 +69,14 @@ class UpstreamSide(asyncio.Protocol):
         to_client: asyncio.WriteTransport,
         expected: deque[Expected],
         events: Events,
+        counts: GatewayCounts,
     ) -> None:
         self.was_active = False
         """Whether data was received since the flag was reset."""
         self._to_client = to_client
         self._expected = expected
         self._events = events
+        self._counts = counts
         self._transport: asyncio.Transport | None = None
         self._left = 0
         self._rest = bytearray()
@@ -104,6 +107,7 @@ class UpstreamSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on responses."""
         self.was_active = True
+        self._counts.bytes_to_clients += len(data)
         if self._left > len(data):
             self._left -= len(data)
             self._to_client.write(data)
@@ -123,6 +127,7 @@ class UpstreamSide(asyncio.Protocol):
     def write(self, data: bytes | memoryview) -> None:
         """Send requests."""
         if self._transport is not None:
+            self._counts.bytes_to_upstream += len(data)
             self._transport.write(data)
 
     def set_client_full(self, *, is_full: bool) -> None:
