@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.auth.authorizer import AclAuthorizer, Authorizer
@@ -25,10 +25,16 @@ from coterie.broker.runtime.shards import Phase, partition_for
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.settings import Settings
 from coterie.types import GroupId, SecurityProtocol
+from coterie.wire.error_codes import ErrorCode
 
 TRANSACTION_PARTITIONS: Final = 50
 """Kafka's default of `transaction.state.log.num.partitions`. It decides which node
 coordinates a transactional id."""
+
+
+Admit: TypeAlias = Callable[[int, GroupId, Callable[[ErrorCode], None]], None]
+"""A function that calls its last argument, now or later, with NONE when requests for a
+group of a shard may be handled, or with the error to respond with."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +110,8 @@ class Broker:
     """The nodes that coordinate a shard instead of its leader; tests fill it."""
     moved_transactions: dict[int, Node] = field(default_factory=dict)
     """The same for partitions of the transaction log."""
+    admit: Admit | None = None
+    """The function that every request for a group has to pass; None for none."""
 
     def shard_of(self, group_id: GroupId) -> int:
         """Return the partition of `__consumer_offsets` that holds a group (B-16)."""

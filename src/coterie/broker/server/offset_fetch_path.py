@@ -279,6 +279,8 @@ class OffsetFetchPath:
         if driven.written_sequence > driven.flusher.durable_sequence:
             self._writing.append(driven)
         state = driven.shard.state
+        if broker.admit is not None and state.group(group_id) is None:
+            return None  # the full handling admits it
         offsets = state.offsets
         mark = offsets.stored.mark(group_id)
         self._reads.append((driven, driven.version, offsets, group_id, mark))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from coterie.broker.catalog.topics import Topic
@@ -87,10 +88,27 @@ def submit_to_coordinator(
     node = call.node
     broker = node.broker
     shard = broker.runtime.shard_of(group_id)
-    if broker.shard_node(shard) is node:
+    if broker.shard_node(shard) is not node:
+        respond(broker.runtime.refusal(request, call, ErrorCode.NOT_COORDINATOR))
+    elif broker.admit is None:
         broker.runtime.submit(shard, request, call, respond)
     else:
-        respond(broker.runtime.refusal(request, call, ErrorCode.NOT_COORDINATOR))
+        broker.admit(shard, group_id, partial(_submit, call, shard, request, respond))
+
+
+def _submit(
+    call: Call,
+    shard: int,
+    request: Any,
+    respond: Callable[[Any], None],
+    code: ErrorCode,
+) -> None:
+    """Submit a request for a group that was admitted; refuse it with another code."""
+    runtime = call.node.broker.runtime
+    if code is ErrorCode.NONE:
+        runtime.submit(shard, request, call, respond)
+    else:
+        respond(runtime.refusal(request, call, code))
 
 
 def respond_with_error(call: Call, code: ErrorCode) -> None:
