@@ -99,17 +99,7 @@ class Assembly:
         self._snapshots = Snapshots(log)
         self._loader = Loader(log, flusher, self._snapshots, loop)
         runtime = Runtime(
-            CoordinatorEnvironment(
-                settings,
-                topics=catalog,
-                configs=catalog.group_configs,
-                assignors=configured(
-                    settings.group_consumer_assignors, _installed_assignors()
-                ),
-                new_id=random_member_suffix,
-                new_uuid=random_uuid,
-                wall_ahead_ms=lambda: time.wall() - time.steady(),
-            ),
+            coordinator_environment(settings, catalog, time),
             scheduler=loop,
             timekeeping=time,
         )
@@ -194,6 +184,24 @@ class Assembly:
         if self.broker.runtime.shards[where.partition].phase is not Phase.ACTIVE:
             return 0
         return self._snapshots.replay_from(where.partition)
+
+
+def coordinator_environment(
+    settings: Settings, catalog: Catalog, time: Timekeeping
+) -> CoordinatorEnvironment:
+    """Return the environment of coordinators in this process.
+
+    Raises SettingError for an assignor that is not installed.
+    """
+    return CoordinatorEnvironment(
+        settings,
+        topics=catalog,
+        configs=catalog.group_configs,
+        assignors=configured(settings.group_consumer_assignors, _installed_assignors()),
+        new_id=random_member_suffix,
+        new_uuid=random_uuid,
+        wall_ahead_ms=lambda: time.wall() - time.steady(),
+    )
 
 
 def _installed_assignors() -> Iterator[EntryPoint]:
