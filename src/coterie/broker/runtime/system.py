@@ -79,6 +79,13 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def suspended_clock() -> int:
+    """Return ms since the boot, including the time during which the machine was
+    suspended; where the system has no such clock (macOS), without it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) // 1_000_000
+
+
 class Timekeeping(NamedTuple):
     """The time of groups, offsets, logs and transactions.
 

@@ -59,6 +59,11 @@ def choose_authorizer(settings: Settings, hosts: Iterable[str]) -> Authorizer:
         if not remote:
             return AllowAll()
         _warn_of_acls(settings, remote[0])
+    return acl_authorizer(settings)
+
+
+def acl_authorizer(settings: Settings) -> AclAuthorizer:
+    """Return an authorizer without bindings."""
     super_users = map(parse_principal, settings.super_users)
     return AclAuthorizer(
         super_users=[principal for principal in super_users if principal],

@@ -19,9 +19,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from coterie.broker.log.log import Append, StagedWrite
+from coterie.broker.runtime.durability import Done, Durability
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import (
     ApiError,
@@ -66,8 +67,6 @@ RETRIED: Final = frozenset(
     }
 )
 """The errors after which the same batch is sent again; it may have been appended."""
-
-Done: TypeAlias = Callable[[LogError | None], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +114,7 @@ class _Calls:
                 _LOGGER.exception("a bug in a callback after a write")
 
 
-class ShardWriter:
+class ShardWriter(Durability):
     """The writer of one shard's partition; see the module's docstring.
 
     `clock` returns ms and never steps back. `partition` is the shard's index.
@@ -131,6 +130,7 @@ class ShardWriter:
         on_fenced: Callable[[], None],
         batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
+        super().__init__()
         self._log = log
         self._upstream = upstream
         self._scheduler = scheduler
@@ -152,8 +152,6 @@ class ShardWriter:
         self._waiting: list[Done] = []
         self._scheduled = False
         self.deadline_ms = DEADLINE_MS
-        self.next_sequence = 1
-        self.durable_sequence = 0
         self.failures = 0
         self.last_error: LogError | None = None
 

@@ -1,0 +1,339 @@
+"""One node of a gateway, assembled from its parts; from start to drain.
+
+    cluster id, topic -> group server -> ports -> membership -> shards
+
+The ports are open before the node joins, as its addresses are part of its membership.
+Until it owns a shard, it responds with NOT_COORDINATOR and forwards everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Final
+
+from coterie.auth.authorizer import AllowAll, Authorizer
+from coterie.broker.runtime.system import suspended_clock
+from coterie.broker.server.broker import Broker, Node
+from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.cluster import Cluster
+from coterie.errors import CoterieError
+from coterie.gateway.counts import GatewayCounts
+from coterie.gateway.group_server import group_server
+from coterie.gateway.membership import MembershipEvents, NodeMembership
+from coterie.gateway.opening import ShardOpener
+from coterie.gateway.ownership import Ownership
+from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.data_path import DataPath
+from coterie.gateway.path.group_apis import group_handlers
+from coterie.gateway.path.listeners import Listeners
+from coterie.gateway.path.sasl import SaslExchange
+from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.upstream.acls import AclFeed
+from coterie.gateway.upstream.catalog_feed import CatalogFeed
+from coterie.gateway.upstream.client import UpstreamClient
+from coterie.gateway.upstream.topic import ShardsTopic, open_topic
+from coterie.gateway.view import NO_VIEW, NodeInfo, View
+from coterie.types import SecurityProtocol
+
+_LOGGER = logging.getLogger(__name__)
+
+MARGIN: Final = 0.1
+"""The share of the session time-out by which a lease ends before the session."""
+_FREE_PORT_TRIES: Final = 20
+DRAIN_S: Final = 10.0
+"""The limit for the writes in progress when a node is drained."""
+
+
+class Gateway:
+    """A running node. `start` and `stop` are called in the same event loop."""
+
+    def __init__(self, plan: GatewayPlan) -> None:
+        self.plan = plan
+        self.counts = GatewayCounts()
+        self._running = AsyncExitStack()
+        self._is_stopped = False
+        self._broker: Broker | None = None
+        self._ownership: Ownership | None = None
+        self._membership: NodeMembership | None = None
+        self._info: NodeInfo | None = None
+        self._listeners: Listeners | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The group server, after `start`."""
+        assert self._broker is not None
+        return self._broker
+
+    @property
+    def ownership(self) -> Ownership:
+        """The shards of this node, after `start`."""
+        assert self._ownership is not None
+        return self._ownership
+
+    @property
+    def membership(self) -> NodeMembership:
+        """The membership of this node, after `start`."""
+        assert self._membership is not None
+        return self._membership
+
+    @property
+    def view(self) -> View:
+        """The nodes and owners, as this node knows them."""
+        return NO_VIEW if self._membership is None else self._membership.view
+
+    @property
+    def address(self) -> str:
+        """The advertised address of coordination."""
+        info = self._info
+        assert info is not None
+        host = f"[{info.host}]" if ":" in info.host else info.host
+        return f"{host}:{info.port}"
+
+    async def start(self) -> None:
+        """Join the nodes, take over shards, and accept connections.
+
+        Raises ClientError when upstream cannot be reached, SettingError for settings
+        that do not fit it, OSError when a port is unavailable, and ApiError when
+        upstream rejects the node.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._running.aclose()
+            raise
+
+    async def _start(self) -> None:
+        plan, running = self.plan, self._running
+        cluster = Cluster(plan.bootstrap, plan.client)
+        running.push_async_callback(cluster.close)
+        topic = await self._open_topic()
+        await self._start_group_server(cluster, topic)
+        upstream = UpstreamClient(plan.bootstrap, plan.client, topic.name)
+        running.push_async_callback(upstream.close)
+        await upstream.start()
+        await self._listen(cluster, topic)
+        self._own(upstream, topic)
+        await self._join(topic)
+
+    async def _open_topic(self) -> ShardsTopic:
+        plan = self.plan
+        async with AdminClient(plan.bootstrap, plan.client) as admin:
+            return await open_topic(
+                admin,
+                plan.topic,
+                partition_count=plan.partition_count,
+                replication_factor=plan.replication_factor,
+            )
+
+    async def _start_group_server(self, cluster: Cluster, topic: ShardsTopic) -> None:
+        """Make the group server and copy what it needs of upstream."""
+        running = self._running
+        authorizer = _authorizer(self.plan)
+        broker = self._broker = group_server(
+            self.plan.settings, topic.cluster_id, authorizer
+        )
+        topics = CatalogFeed(cluster, broker.data, cluster_id=topic.cluster_id)
+        running.push_async_callback(topics.close)
+        await topics.start()
+        if self.plan.authorizer is AuthorizerKind.UPSTREAM:
+            assert broker.acls is not None
+            acls = AclFeed(cluster, broker.data, broker.acls)
+            running.push_async_callback(acls.close)
+            await acls.start()
+        broker.runtime.start(topic.partition_count, topic.name)
+
+    async def _listen(self, cluster: Cluster, topic: ShardsTopic) -> None:
+        """Open the ports. Raises OSError when one is unavailable."""
+        plan = self.plan
+        metadata = await cluster.retrying(lambda: cluster.metadata([]))
+        brokers = [
+            UpstreamBroker(each.node_id, each.host, each.port)
+            for each in metadata.brokers
+        ]
+        tries = _FREE_PORT_TRIES if plan.port == 0 else 1
+        while True:
+            tries -= 1
+            port = plan.port or _free_port(plan.host)
+            listeners = self._make_listeners(port, brokers, topic)
+            try:
+                await listeners.start()
+            except OSError:
+                await _close(listeners)
+                if not tries:
+                    raise
+            else:
+                break
+        self._listeners = listeners
+        self._running.push_async_callback(_close, listeners)
+
+    def _make_listeners(
+        self, port: int, brokers: list[UpstreamBroker], topic: ShardsTopic
+    ) -> Listeners:
+        plan, broker = self.plan, self.broker
+        advertised = plan.advertised_port or port
+        info = self._info = NodeInfo(
+            plan.node,
+            plan.advertised_host,
+            advertised,
+            advertised + 1,
+            version("coterie"),
+        )
+        node = Node(info.node_id, info.host, info.port, broker)
+        broker.nodes[:] = [node]
+        addresses = Addresses(lambda: self.view, info)
+        addresses.learn(brokers)
+        connections = Connections(
+            plan.settings, group_handlers(lambda: self.view), _security(plan)
+        )
+        needs_principal = not isinstance(broker.authorizer, AllowAll)
+
+        def new_exchange() -> SaslExchange:
+            return SaslExchange(broker.clock, needs_principal=needs_principal)
+
+        path = DataPath(
+            node,
+            connections,
+            addresses,
+            plan.client,
+            topic=topic.name,
+            new_exchange=new_exchange if plan.protocol.has_sasl else None,
+        )
+        return Listeners(path, plan.host, port)
+
+    def _own(self, upstream: UpstreamClient, topic: ShardsTopic) -> None:
+        """Prepare for owning shards."""
+        plan = self.plan
+        loop = asyncio.get_running_loop()
+
+        def fenced(index: int) -> None:
+            self.ownership.fenced(index)
+
+        opener = ShardOpener(
+            upstream,
+            topic.topic_id,
+            plan.transactional_id,
+            loop,
+            self.broker.clock,
+            fenced,
+        )
+        self._ownership = Ownership(
+            self.broker.runtime,
+            opener.open,
+            clock=suspended_clock,
+            scheduler=loop,
+            lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
+            counts=self.counts,
+        )
+
+    async def _join(self, topic: ShardsTopic) -> None:
+        """Join the nodes; shards are taken over in the background from then on."""
+        ownership = self.ownership
+        events = MembershipEvents(
+            on_view=lambda _, shards: ownership.assigned(shards),
+            on_lease=ownership.heartbeat_answered,
+            on_lost=ownership.lost,
+            on_leave=self._drain,
+        )
+        assert self._info is not None
+        self._membership = NodeMembership(
+            self.plan, self._info, topic.partition_count, events, suspended_clock
+        )
+        await self._membership.start()
+
+    async def _drain(self) -> None:
+        """Release all shards once their writes are durable."""
+        drained = asyncio.Event()
+        self.ownership.drain(drained.set)
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await drained.wait()
+        except TimeoutError:
+            _LOGGER.warning("some writes took longer than %.0f s: released", DRAIN_S)
+            self.ownership.lost()
+
+    async def ended(self) -> None:
+        """Wait until the node is no member any more, and not by `stop`.
+
+        Raises ApiError when upstream rejected the node for good.
+        """
+        await self.membership.ended()
+
+    async def stop(self) -> None:
+        """Give the shards to other nodes, then close all connections."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        _LOGGER.info("draining: the shards of this node move to others")
+        try:
+            await self.membership.leave()
+        except CoterieError as error:
+            _LOGGER.warning("leaving the nodes failed: %s", error)
+        finally:
+            await self._running.aclose()
+
+
+async def serve(plan: GatewayPlan, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal stops at once.
+
+    `ready` is called with the address of coordination once clients can connect. Raises
+    the errors of `Gateway.start` and `Gateway.ended`.
+    """
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    gateway = Gateway(plan)
+    await gateway.start()
+    ready(gateway.address)
+    waits = [loop.create_task(stopped.wait()), loop.create_task(gateway.ended())]
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+    await gateway.stop()
+    for each in done:
+        each.result()
+
+
+def _authorizer(plan: GatewayPlan) -> Authorizer:
+    if plan.authorizer is AuthorizerKind.UPSTREAM:
+        return acl_authorizer(plan.settings)
+    if plan.authorizer is AuthorizerKind.OWN:
+        return choose_authorizer(plan.settings, [plan.host])
+    return AllowAll()
+
+
+def _security(plan: GatewayPlan) -> Security:
+    """Return the TLS of the listeners. SASL is between the clients and upstream."""
+    protocol, settings = plan.protocol, plan.settings
+    if protocol.has_sasl:
+        settings = replace(settings, ssl_client_auth="none")
+    plain = SecurityProtocol.SSL if protocol.has_tls else SecurityProtocol.PLAINTEXT
+    return Security(plain, settings, lambda *_: None, lambda *_: None)
+
+
+def _free_port(host: str) -> int:
+    """Return a port that was free a moment ago, for a node on any ports."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _close(listeners: Listeners) -> None:
+    await listeners.stop_accepting()
+    listeners.close()
+    await asyncio.sleep(0)
+    listeners.abort()
