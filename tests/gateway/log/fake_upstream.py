@@ -173,11 +173,19 @@ class FakeUpstream:
         if error is not None:
             self._scheduler.call_soon(done, error)
             return
+        if offset == part.end and wait_ms:
+            self._scheduler.call_later(
+                wait_ms / 1000, lambda: done(self._fetched(part, offset))
+            )
+        else:
+            self._scheduler.call_soon(lambda: done(self._fetched(part, offset)))
+
+    @staticmethod
+    def _fetched(part: Partition, offset: int) -> Fetched:
         batches = [
             each for each in part.batches if read_header(each).last_offset >= offset
         ]
-        found = Fetched(b"".join(batches[:10]), part.end, part.log_start)
-        self._scheduler.call_soon(done, found)
+        return Fetched(b"".join(batches[:10]), part.end, part.log_start)
 
     # What a test decides.
 

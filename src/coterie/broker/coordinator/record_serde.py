@@ -61,8 +61,13 @@ TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
 }
 """The classes of key and value by record type (E22-01)."""
 
+BARRIER_TYPE: Final = 0x7C01
+"""The type of records that mark a new writer of the partition and contain no state of
+groups; `decode_record` does not know it."""
+
 _INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
+_BARRIER_KEY: Final = _INT16.pack(BARRIER_TYPE)
 _COMMON_VERSION: Final = 3
 """The version of offset values without a topic id and without an expiry time."""
 _COMMON_HEAD: Final = struct.Struct(">hqih")
@@ -100,6 +105,11 @@ def _common_offset_value(value: OffsetCommitValue) -> bytes:
         _COMMON_VERSION, value.offset, value.leader_epoch, len(text)
     )
     return head + text + _INT64.pack(value.commit_timestamp)
+
+
+def is_barrier(key: bytes | None) -> bool:
+    """Return whether a record is a barrier."""
+    return key is not None and key.startswith(_BARRIER_KEY)
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Record | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.offsets.plain_replay import read_commits
-from coterie.broker.coordinator.record_serde import decode_record
+from coterie.broker.coordinator.record_serde import decode_record, is_barrier
 from coterie.broker.coordinator.result import Origin
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.log import Log, LogPartition
@@ -182,6 +182,8 @@ def replay_batch(
                 continue
             record = decode_record(stored.key, stored.value)
             if record is None:
+                if is_barrier(stored.key):
+                    continue
                 _LOGGER.warning(
                     "%s: a record of an unknown type at offset %d is skipped",
                     driven.name,

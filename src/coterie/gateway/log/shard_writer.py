@@ -19,6 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from coterie.broker.log.log import Append, StagedWrite
@@ -104,7 +105,7 @@ class _Batch:
 class _Calls:
     """Callbacks to call once the state of the writer is consistent."""
 
-    calls: list[Callable[[], object]] = field(default_factory=list)
+    calls: list[Callable[[], None]] = field(default_factory=list)
 
     def run(self) -> None:
         for call in self.calls:
@@ -151,6 +152,10 @@ class ShardWriter(Durability):
         self._backoff_s = BACKOFF_MIN_S
         self._waiting: list[Done] = []
         self._scheduled = False
+        self.before_replay: Callable[[LogOffset, Callable[[], None]], None] | None
+        """A function that calls its second argument once all markers below an offset
+        have been replayed; the callbacks of applications' batches are called by it."""
+        self.before_replay = None
         self.deadline_ms = DEADLINE_MS
         self.failures = 0
         self.last_error: LogError | None = None
@@ -396,7 +401,10 @@ class ShardWriter(Durability):
             log.acknowledged(batch.base, batch.count)
             if batch.done is not None:
                 log.settle_reserved(batch.first, batch.count)
-                calls.calls.append(_bound(batch.done, batch.first))
+                done = _bound(batch.done, batch.first)
+                if self.before_replay is not None:
+                    done = partial(self.before_replay, log.upstream_end, done)
+                calls.calls.append(done)
             write = batch.completes
             if write is not None:
                 log.settle(write.staged)
@@ -410,7 +418,7 @@ class ShardWriter(Durability):
             self.wake()
 
     def _recover(self, error: CoterieError) -> None:
-        if not self._is_recovering:
+        if not self._is_recovering and self._backoff_s == BACKOFF_MIN_S:
             _LOGGER.warning(
                 "shard %d: a write is sent again: %s", self._partition, error
             )
@@ -471,15 +479,15 @@ class ShardWriter(Durability):
         self._log.abandon(StagedWrite([], 0))
         return calls
 
-    def _call(self, callback: Callable[[Any], object], argument: object) -> None:
+    def _call(self, callback: Callable[[Any], None], argument: object) -> None:
         self._call_plain(_bound(callback, argument))
 
     @staticmethod
-    def _call_plain(callback: Callable[[], object]) -> None:
+    def _call_plain(callback: Callable[[], None]) -> None:
         _Calls([callback]).run()
 
 
-def _bound(callback: Callable[[Any], object], argument: object) -> Callable[[], object]:
+def _bound(callback: Callable[[Any], None], argument: object) -> Callable[[], None]:
     return lambda: callback(argument)
 
 

@@ -1,0 +1,123 @@
+"""The barrier: the first record of each owner of a shard, in the shard's partition.
+
+After it, upstream refuses batches of earlier owners (INVALID_PRODUCER_EPOCH). An owner
+has loaded the shard when it has replayed its own barrier. The key is the same for all
+barriers, so that compaction keeps the newest. An owner repeats its barrier from time to
+time: upstream forgets producers that write nothing (`producer.id.expiration.ms`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from coterie.broker.coordinator.record_serde import BARRIER_TYPE
+from coterie.errors import LogCorrupt, MalformedFrame
+from coterie.wire.codec import decode, encode
+from coterie.wire.record_batch import (
+    BatchHeader,
+    LogRecord,
+    decode_records,
+    encode_batch,
+)
+from coterie.wire.schema import Message, boolean, int32, int64, string
+
+_KEY: Final = BARRIER_TYPE.to_bytes(2, "big")
+_VERSION: Final = b"\0\0"
+
+
+class BarrierValue(Message, versions="0", flexible="0+"):
+    """The value of a barrier record; see `Barrier`."""
+
+    cluster_id: str = string()
+    node: str = string()
+    partition_count: int = int32()
+    time_ms: int = int64()
+    is_repeated: bool = boolean()
+
+
+class Barrier(NamedTuple):
+    """The content of a barrier record."""
+
+    cluster_id: str
+    """The cluster that the owner's topic is in: a copy of the topic elsewhere is not
+    the shard's log."""
+    node: str
+    partition_count: int
+    """The number of shards, which maps groups to shards and never changes."""
+    time_ms: int
+    """The time at which the owner got its producer epoch, in ms since the epoch."""
+    is_repeated: bool = False
+
+
+def encode_barrier(barrier: Barrier, now_ms: int) -> bytes:
+    """Return a batch with one barrier, without a producer."""
+    value = BarrierValue(
+        cluster_id=barrier.cluster_id,
+        node=barrier.node,
+        partition_count=barrier.partition_count,
+        time_ms=barrier.time_ms,
+        is_repeated=barrier.is_repeated,
+    )
+    record = LogRecord(0, now_ms, _KEY, _VERSION + encode(value, 0))
+    return encode_batch([record])
+
+
+def read_barrier(batch: bytes, header: BatchHeader) -> Barrier | None:
+    """Return the barrier that a batch consists of; None for any other batch.
+
+    Raises LogCorrupt for a barrier that cannot be decoded.
+    """
+    if header.record_count != 1 or _KEY not in batch:
+        return None
+    try:
+        (record,) = decode_records(batch, header)
+        if record.key != _KEY or record.value is None:
+            return None
+        if record.value[:2] != _VERSION:
+            raise LogCorrupt(
+                f"offset {record.offset}: a barrier of a newer gateway; upgrade this "
+                "node"
+            )
+        value, _ = decode(BarrierValue, 0, record.value, len(_VERSION))
+    except MalformedFrame as error:
+        raise LogCorrupt(f"offset {header.base_offset}: barrier: {error}") from None
+    return Barrier(
+        value.cluster_id,
+        value.node,
+        value.partition_count,
+        value.time_ms,
+        value.is_repeated,
+    )
+
+
+class Lineage:
+    """The owners of a shard in the order of their barriers, while a log is read.
+
+    Upstream refuses an earlier owner's batches only while it knows the producer id. If
+    it does not, a batch of an earlier owner may follow a later owner's barrier; readers
+    drop it.
+    """
+
+    def __init__(self) -> None:
+        self._current: tuple[int, int] | None = None
+        self._since_ms = 0
+
+    def accepts(self, header: BatchHeader) -> bool:
+        """Return whether a batch that is no barrier belongs to the log. Batches before
+        the first barrier do: compaction removed theirs."""
+        producer = (header.producer_id, header.producer_epoch)
+        return self._current is None or producer == self._current
+
+    def observe(self, header: BatchHeader, barrier: Barrier) -> bool:
+        """Register a barrier; return whether its producer owns the shard from here."""
+        producer = (header.producer_id, header.producer_epoch)
+        if self._current is None:
+            is_newer = True
+        elif producer[0] == self._current[0]:
+            is_newer = producer[1] >= self._current[1]
+        else:
+            is_newer = not barrier.is_repeated and barrier.time_ms > self._since_ms
+        if is_newer:
+            self._current = producer
+            self._since_ms = barrier.time_ms
+        return is_newer

@@ -1,0 +1,144 @@
+"""Read a shard's partition for the markers that end transactions.
+
+Upstream's transaction coordinators write them, so the owner of the shard learns the
+outcome of a transaction only from the log. It reads while a transaction is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from coterie.broker.runtime.system import Scheduler
+from coterie.errors import CoterieError, MalformedFrame
+from coterie.gateway.upstream.upstream import Fetched, Upstream
+from coterie.types import LogOffset
+from coterie.wire.record_batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    BatchHeader,
+    Marker,
+    decode_marker,
+    decode_records,
+    read_header,
+)
+
+WAIT_MS: Final = 100
+"""The time that a broker waits for a new batch. Fetches of all shards share requests,
+so that of a shard may have to wait this long for that of another one."""
+RETRY_S: Final = 0.1
+
+OnMarker = Callable[[BatchHeader, Marker, LogOffset], None]
+
+
+class MarkerTail:
+    """The reader of one partition's markers.
+
+    `is_needed` returns whether a transaction is open, and `replay` is called with each
+    marker: the header of its batch, its content and its offset. `failed` is called when
+    the log cannot be read.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        scheduler: Scheduler,
+        partition: int,
+        *,
+        is_needed: Callable[[], bool],
+        replay: OnMarker,
+        failed: Callable[[CoterieError], None],
+    ) -> None:
+        self._upstream = upstream
+        self._scheduler = scheduler
+        self._partition = partition
+        self._is_needed = is_needed
+        self._replay = replay
+        self._failed = failed
+        self._position: LogOffset = 0
+        self._waiting: list[tuple[LogOffset, Callable[[], None]]] = []
+        self._is_reading = False
+        self._is_closed = False
+
+    def start(self, position: LogOffset) -> None:
+        """Read from an offset on, as long as a transaction is open."""
+        self._position = position
+        self._read()
+
+    def close(self) -> None:
+        """Read no more, and call nothing."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    def after(self, offset: LogOffset, call: Callable[[], None]) -> None:
+        """Call `call` once every marker below an offset has been replayed: the one of a
+        producer's previous transaction is below the batches of its next."""
+        if not self._is_reading and not self._is_needed():
+            # No marker before this offset ends anything that is open here.
+            self._position = max(self._position, offset)
+        self._waiting.append((offset, call))
+        self._call_waiting()
+        self._read()
+
+    def _call_waiting(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._position:
+            _, call = self._waiting.pop(0)
+            call()
+
+    def _read(self) -> None:
+        if self._is_reading or self._is_closed:
+            return
+        if not (self._waiting or self._is_needed()):
+            return
+        self._is_reading = True
+        wait_ms = 0 if self._waiting else WAIT_MS
+        self._upstream.fetch(
+            self._partition, self._position, self._fetched, wait_ms=wait_ms
+        )
+
+    def _fetched(self, result: Fetched | CoterieError) -> None:
+        if self._is_closed:
+            return
+        self._is_reading = False
+        if isinstance(result, CoterieError):
+            self._is_reading = True
+            self._scheduler.call_later(RETRY_S, self._read_again)
+            return
+        try:
+            for header, batch in complete_batches(result.batches):
+                self._read_batch(header, batch)
+                if self._is_closed:
+                    return
+        except MalformedFrame as error:
+            self._failed(error)
+            return
+        self._call_waiting()
+        self._read()
+
+    def _read_again(self) -> None:
+        self._is_reading = False
+        self._read()
+
+    def _read_batch(self, header: BatchHeader, batch: bytes) -> None:
+        if header.last_offset < self._position:
+            return
+        self._position = header.last_offset + 1
+        if header.is_control:
+            for record in decode_records(batch, header):
+                if marker := decode_marker(record):
+                    self._replay(header, marker, record.offset)
+
+
+def complete_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Yield the batches of a Fetch response, without the last if it is incomplete.
+
+    Raises MalformedFrame.
+    """
+    at = 0
+    while at + HEADER_BYTES <= len(data):
+        size = LENGTH_END + int.from_bytes(data[at + 8 : at + LENGTH_END], "big")
+        if at + size > len(data):
+            return
+        header = read_header(data, at)
+        yield header, data[at : at + size]
+        at += size

@@ -1,0 +1,380 @@
+"""Take a shard over: fence its earlier owners, load it, then keep it.
+
+    InitProducerId -> barrier -> local snapshot -> the partition up to the barrier
+
+The new producer epoch fences nobody until a batch with it is in the partition: earlier
+owners write until the barrier. So the shard is loaded when the own barrier is replayed,
+never before. While the shard is owned, the barrier is repeated, and the partition is
+read for the markers of transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.runtime.loader import replay_batch
+from coterie.broker.runtime.runtime import Runtime
+from coterie.broker.runtime.shards import DrivenShard, Loaded, ShardStore
+from coterie.broker.runtime.system import Scheduler, TimerHandle
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    CoterieError,
+    LogError,
+    RequestTimedOut,
+)
+from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
+from coterie.gateway.log.batches import stamped
+from coterie.gateway.log.markers import MarkerTail, complete_batches
+from coterie.gateway.log.shard_log import ShardLog
+from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
+from coterie.gateway.log.slices import Slices
+from coterie.gateway.ownership import OpenedShard
+from coterie.gateway.upstream.topic import ShardsTopic
+from coterie.gateway.upstream.upstream import Fetched, Upstream
+from coterie.types import LogOffset
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    NO_PRODUCER,
+    BatchHeader,
+    Marker,
+    Producer,
+)
+
+_LOGGER = logging.getLogger(__name__)
+
+RETRY_MIN_S: Final = 0.05
+RETRY_MAX_S: Final = 1.0
+REPEAT_S: Final = 1_800.0
+"""The interval of barriers: less than half of the shortest sensible
+`producer.id.expiration.ms`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogContext:
+    """What all shards of a node share.
+
+    `steady` is a clock in ms that never steps back, `wall` the system time in ms.
+    """
+
+    runtime: Runtime
+    upstream: Upstream
+    topic: ShardsTopic
+    node: str
+    """The name of this node, which barriers contain."""
+    transactional_id: Callable[[int], str]
+    scheduler: Scheduler
+    steady: Callable[[], int]
+    wall: Callable[[], int]
+    slices: Slices
+    fenced: Callable[[int], None]
+    """The callback with a shard that has another owner."""
+
+
+class ShardOpener:
+    """Opens the shards of one node."""
+
+    def __init__(self, context: LogContext) -> None:
+        self._context = context
+
+    def open(self, index: int) -> OpenedShard:
+        """Return the store of a shard, for one try to take it over."""
+        opening = self.opening(index)
+        return OpenedShard(opening.store, opening.close)
+
+    def opening(self, index: int) -> Opening:
+        """Return one try to take a shard over, which `load` of its store begins."""
+        return Opening(self._context, index)
+
+
+class Opening:
+    """One try to take a shard over and, when it succeeds, the time of owning it."""
+
+    def __init__(self, context: LogContext, index: int) -> None:
+        self._context = context
+        self._index = index
+        self._is_closed = False
+        self._producer = NO_PRODUCER
+        self._lineage = Lineage()
+        self._position: LogOffset = 0
+        self._barrier_offset: LogOffset = -1
+        self._is_loaded = False
+        self._retry_s = RETRY_MIN_S
+        self._timer: TimerHandle | None = None
+        self._dropped = 0
+        self._since_ms = 0
+        where = LogPartition(context.topic.topic_id, index)
+        self.log = ShardLog(where)
+        self.writer = ShardWriter(
+            self.log,
+            context.upstream,
+            context.scheduler,
+            context.steady,
+            on_fenced=lambda: context.fenced(index),
+        )
+        self.tail = MarkerTail(
+            context.upstream,
+            context.scheduler,
+            index,
+            is_needed=self._has_transactions,
+            replay=self._replay_marker,
+            failed=self._reload,
+        )
+        self.writer.before_replay = self.tail.after
+        self.writer.on_failure(self._writer_failed)
+        self.store = ShardStore(
+            where,
+            self.log,
+            self.writer,
+            self.load,
+            lambda _: context.slices.prioritize(self),
+        )
+
+    def close(self) -> None:
+        """Stop at once: the shard is released, or could not be taken over."""
+        self._is_closed = True
+        self._context.slices.remove(self)
+        self.tail.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.writer.close(LogError(f"shard {self._index} was released"))
+
+    def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+        """Take the shard over, and call one of the callbacks."""
+        assert not self._is_loaded
+        self._driven, self._loaded, self._failed = driven, loaded, failed
+        self._context.upstream.init_producer_id(
+            self._context.transactional_id(self._index), self._initialized
+        )
+
+    # The producer and its barrier.
+
+    def _initialized(self, result: Producer | CoterieError) -> None:
+        if self._is_closed:
+            return
+        if isinstance(result, CoterieError):
+            self._fail(result)
+            return
+        self._producer = result._replace(base_sequence=0)
+        self._since_ms = self._context.wall()
+        self._write_barrier()
+
+    def _write_barrier(self) -> None:
+        batch = stamped(self._encode_barrier(is_repeated=False), self._producer)
+        self._context.upstream.produce(self._index, batch, self._barrier_written)
+
+    def _encode_barrier(self, *, is_repeated: bool) -> bytes:
+        topic = self._context.topic
+        barrier = Barrier(
+            topic.cluster_id,
+            self._context.node,
+            topic.partition_count,
+            self._since_ms,
+            is_repeated,
+        )
+        return encode_barrier(barrier, self._context.wall())
+
+    def _barrier_written(self, result: LogOffset | CoterieError) -> None:
+        if self._is_closed:
+            return
+        if _is_retriable(result):
+            self._retry(self._write_barrier)
+            return
+        if isinstance(result, ApiError) and (
+            result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        ):
+            result = -1
+        if isinstance(result, CoterieError):
+            self._fail(result)
+            return
+        self._barrier_offset = result
+        self._retry_s = RETRY_MIN_S
+        self._fetch(0)
+
+    # Loading.
+
+    def _fetch(self, offset: LogOffset) -> None:
+        def fetched(result: Fetched | CoterieError) -> None:
+            if not self._is_closed:
+                self._fetched(offset, result)
+
+        self._context.upstream.fetch(self._index, offset, fetched)
+
+    def _fetched(self, offset: LogOffset, result: Fetched | CoterieError) -> None:
+        if isinstance(result, ApiError) and (
+            result.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        ):
+            self._find_start(offset)
+        elif _is_retriable(result):
+            self._retry(lambda: self._fetch(offset))
+        elif isinstance(result, CoterieError):
+            self._fail(result)
+        else:
+            self._retry_s = RETRY_MIN_S
+            self._position = offset
+            self._replay(result)
+
+    def _find_start(self, offset: LogOffset) -> None:
+        """Load from the log start, which the fetch of the own barrier returns."""
+        if offset == self._barrier_offset or self._barrier_offset < 0:
+            self._fail(LogError(f"offset {offset} is not in the log"))
+            return
+
+        def fetched(result: Fetched | CoterieError) -> None:
+            if self._is_closed:
+                return
+            if isinstance(result, Fetched):
+                self._fetch(max(result.log_start_offset, 0))
+            elif _is_retriable(result):
+                self._retry(lambda: self._find_start(offset))
+            else:
+                self._fail(result)
+
+        self._context.upstream.fetch(self._index, self._barrier_offset, fetched)
+
+    def _replay(self, fetched: Fetched) -> None:
+        before = self._position
+
+        def ended(error: CoterieError | None) -> None:
+            if error is not None:
+                self._fail(error)
+            elif self._is_loaded:
+                self._activate()
+            elif self._position > before:
+                self._fetch(self._position)
+            else:
+                # The barrier is below the high watermark of a new leader only after
+                # its followers have fetched it.
+                self._retry(lambda: self._fetch(self._position))
+
+        self._context.slices.add(self, self._steps(fetched.batches), ended)
+
+    def _steps(self, data: bytes) -> Iterator[None]:
+        """Replay the batches up to the own barrier, one a step. Raises LogError."""
+        shard = self._driven.shard
+        for header, batch in complete_batches(data):
+            if header.last_offset < self._position:
+                continue
+            self._replay_batch(header, batch)
+            self._position = header.last_offset + 1
+            if self._is_loaded:
+                return
+            yield
+            if self._driven.shard is not shard:
+                raise LogError("the shard was replaced")
+
+    def _replay_batch(self, header: BatchHeader, batch: bytes) -> None:
+        is_owners = not (header.is_transactional or header.is_control)
+        barrier = read_barrier(batch, header) if is_owners else None
+        if barrier is not None:
+            self._observe(header, barrier)
+        elif is_owners and not self._lineage.accepts(header):
+            self._dropped += header.record_count
+        elif header.record_count:
+            replay_batch(self._driven, self._driven.shard, batch, self._position)
+
+    def _observe(self, header: BatchHeader, barrier: Barrier) -> None:
+        topic = self._context.topic
+        if barrier.cluster_id != topic.cluster_id:
+            raise LogError(
+                f"{topic.name} was written by a gateway of the cluster "
+                f"{barrier.cluster_id}, and this one is {topic.cluster_id}: the topic "
+                "is a copy, or two gateways have one name; choose another --name"
+            )
+        if barrier.partition_count != topic.partition_count:
+            raise LogError(
+                f"{topic.name} had {barrier.partition_count} partitions, and has "
+                f"{topic.partition_count} now: groups would be in other shards; "
+                "partitions of this topic must not be added"
+            )
+        is_owner = self._lineage.observe(header, barrier)
+        own = self._producer
+        if (header.producer_id, header.producer_epoch) == own[:2]:
+            if not is_owner:
+                raise LogError("another node takes the shard over")
+            self._is_loaded = True
+
+    def _activate(self) -> None:
+        if self._dropped:
+            _LOGGER.warning(
+                "shard %d: %d records of earlier owners were written after a later "
+                "owner's barrier, and are ignored",
+                self._index,
+                self._dropped,
+            )
+        self.writer.open(self._producer._replace(base_sequence=1), self._position)
+        self._schedule_barrier()
+        self._loaded(self._driven)
+        self.tail.start(self._position)
+
+    # Owning.
+
+    def _has_transactions(self) -> bool:
+        return bool(self._driven.shard.state.offsets.pending.transactions)
+
+    def _replay_marker(
+        self, header: BatchHeader, marker: Marker, offset: LogOffset
+    ) -> None:
+        producer = header.producer_id, header.producer_epoch
+        self._context.runtime.replay_marker(
+            self._index, *producer, marker.commit, offset
+        )
+
+    def _writer_failed(self, _: LogError) -> None:
+        """Load the shard again, also when the runtime did not wait for the write: after
+        a repeated barrier or an application's batch."""
+        self._context.scheduler.call_soon(self._reload)
+
+    def _reload(self, error: CoterieError | None = None) -> None:
+        """Take the shard over again, if it is still served after a failure."""
+        if self._is_closed:
+            return
+        if error is not None:
+            _LOGGER.error("shard %d is loaded again: %s", self._index, error)
+        self._context.runtime.reload_shard(self._index)
+
+    def _schedule_barrier(self) -> None:
+        scheduler = self._context.scheduler
+        self._timer = scheduler.call_later(REPEAT_S, self._repeat_barrier)
+
+    def _repeat_barrier(self) -> None:
+        if self._is_closed or self.writer.producer is NO_PRODUCER:
+            return
+        offset = self.log.next_offset(self.log.where)
+        batch = self._encode_barrier(is_repeated=True)
+        info = BatchInfo(offset, offset, self._context.wall(), len(batch))
+        self.log.append(self.log.where, batch, info)
+        self.writer.wake()
+        self._schedule_barrier()
+
+    def _retry(self, job: Callable[[], None]) -> None:
+        """Do it again after a pause; ownership ends the tries with the lease."""
+        delay_s = self._retry_s
+        self._retry_s = min(2 * delay_s, RETRY_MAX_S)
+
+        def run() -> None:
+            if not self._is_closed:
+                job()
+
+        self._timer = self._context.scheduler.call_later(delay_s, run)
+
+    def _fail(self, error: CoterieError) -> None:
+        if self._is_closed:
+            return
+        code = error.code if isinstance(error, ApiError) else None
+        if code in FENCED:
+            _LOGGER.warning("shard %d: another node takes it over", self._index)
+        else:
+            _LOGGER.error("shard %d cannot be loaded: %s", self._index, error)
+        self.close()
+        self._failed(self._driven)
+
+
+def _is_retriable(result: object) -> bool:
+    if isinstance(result, ApiError):
+        return result.code in RETRIED
+    return isinstance(result, ConnectionLost | RequestTimedOut)

@@ -1,0 +1,388 @@
+"""Taking shards over, and owning them."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from coterie.broker.coordinator.record_serde import encode_record
+from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
+from coterie.broker.coordinator.result import Origin, Record
+from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
+from coterie.gateway.log.barrier import read_barrier
+from coterie.gateway.log.opening import REPEAT_S
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    LogRecord,
+    Producer,
+    encode_batch,
+    read_header,
+)
+from tests.broker.runtime.world import commit_request
+from tests.gateway.log.shard_world import TOPIC, Node, node
+
+APPLICATION = Producer(7, 0, 0)
+
+
+def barriers(world: Node, group_id: str) -> list[str]:
+    batches = world.partition_of(group_id).batches
+    found = (read_barrier(each, read_header(each)) for each in batches)
+    return [barrier.node for barrier in found if barrier]
+
+
+def test_an_owner_writes_its_barrier_and_serves() -> None:
+    world = node()
+    assert world.is_active("g")
+    assert world.commit("g", 5) == 0
+    assert world.offset("g") == 5
+    assert barriers(world, "g") == ["node-1"]
+    (first, *_) = world.partition_of("g").batches
+    assert read_barrier(first, read_header(first)) == (
+        TOPIC.cluster_id,
+        "node-1",
+        TOPIC.partition_count,
+        world.loop.now_ms,
+        False,
+    )
+
+
+def test_the_next_owner_has_all_acknowledged_commits() -> None:
+    first = node()
+    for at in range(30):
+        assert first.commit(f"g{at}", at) == 0
+        assert first.commit(f"g{at}", at + 1, partition=1) == 0
+    second = first.successor()
+    second.own()
+    for at in range(30):
+        assert second.offset(f"g{at}") == at
+        assert second.offset(f"g{at}", 1) == at + 1
+
+
+def test_the_previous_owner_is_fenced_by_the_barrier() -> None:
+    first = node()
+    first.commit("g", 1)
+    second = first.successor()
+    second.own()
+    assert first.is_active("g"), "it has not noticed"
+    assert first.commit("g", 2) == ErrorCode.NOT_COORDINATOR
+    assert not first.is_active("g")
+    assert second.offset("g") == 1
+
+
+def test_a_commit_before_the_barrier_is_loaded() -> None:
+    first = node()
+    second = first.successor()
+    first.upstream.answers_produce = False
+    second.own()
+    assert len(first.upstream.requests) == 2, "the barriers of two shards"
+    answers = first.submit(commit_request("g", 7), "g")
+    first.loop.settle()
+    while len(first.upstream.requests) > 2 or not answers:
+        first.upstream.requests.rotate(1)
+        first.upstream.answer()
+        first.loop.settle()
+    assert not second.is_active("g")
+    first.upstream.answers_produce = True
+    first.upstream.answer(2)
+    first.loop.settle()
+    assert second.offset("g") == 7
+
+
+def test_a_shard_is_not_served_before_its_barrier_is_replayed() -> None:
+    world = node()
+    world.commit("g", 1)
+    second = world.successor()
+    world.upstream.fails = lambda name: (
+        ConnectionLost("fetch") if name == "fetch" else None
+    )
+    second.own()
+    second.loop.advance(5)
+    assert not second.is_active("g")
+    assert second.commit("g", 2) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.upstream.fails = lambda _: None
+    second.loop.advance(5)
+    assert second.offset("g") == 1
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
+)
+def test_a_barrier_is_written_again_after_a_retriable_error(code: ErrorCode) -> None:
+    world = Node()
+    world.upstream.answers_produce = False
+    world.own(0)
+    world.upstream.refuse(code)
+    world.loop.advance(1)
+    world.upstream.lose(is_appended=True)
+    world.loop.advance(1)
+    world.upstream.answer()
+    world.loop.settle()
+    assert len(world.upstream.partitions[0].batches) == 1
+    assert world.runtime.readable_shard(0) is not None
+
+
+def test_a_node_that_another_one_overtakes_does_not_serve() -> None:
+    world = Node()
+    world.upstream.answers_produce = False
+    world.own(0)
+    second = world.successor()
+    second.own(0)
+    world.upstream.requests.rotate(1)
+    world.upstream.answer()  # the barrier of the later epoch
+    world.upstream.answer()
+    world.loop.settle()
+    assert world.runtime.readable_shard(0) is None
+    assert second.runtime.readable_shard(0) is not None
+
+
+def test_a_failure_is_tried_again() -> None:
+    world = Node()
+    errors: list[CoterieError] = [
+        ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    ] * 2
+
+    world.upstream.fails = lambda name: (
+        errors.pop() if name == "init_producer_id" and errors else None
+    )
+    world.own()
+    assert not world.is_active("g")
+    world.loop.advance(60)
+    assert world.commit("g", 1) == 0
+
+
+def test_another_clusters_barrier_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = node()
+    world.commit("g", 1)
+    copy = world.successor(topic=TOPIC._replace(cluster_id="cluster-b"))
+    copy.own()
+    copy.loop.advance(30)
+    assert not copy.is_active("g")
+    assert "choose another --name" in caplog.text
+
+
+def test_added_partitions_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    world = node()
+    more = world.successor(topic=TOPIC._replace(partition_count=3), shard_count=3)
+    more.own()
+    assert not any(each is not None for each in map(more.runtime.readable_shard, [0]))
+    assert "had 2 partitions, and has 3 now" in caplog.text
+
+
+def test_a_failed_write_takes_the_shard_over_again() -> None:
+    world = node()
+    world.commit("g", 1)
+    world.upstream.answers_produce = False
+    answers = world.submit(commit_request("g", 2), "g")
+    world.loop.settle()
+    world.upstream.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    world.upstream.answers_produce = True
+    world.loop.advance(10)
+    assert len(answers) == 1
+    assert world.offset("g") == 1
+    assert barriers(world, "g") == ["node-1", "node-1"]
+    assert world.commit("g", 3) == 0
+
+
+def test_the_barrier_is_repeated() -> None:
+    world = node()
+    world.commit("g", 1)
+    world.loop.advance(REPEAT_S * 2 + 1)
+    assert barriers(world, "g") == ["node-1"] * 3
+    world.commit("g", 2)
+    second = world.successor()
+    second.own()
+    assert second.offset("g") == 2
+
+
+def test_a_repeated_barrier_that_fails_takes_the_shard_over_again() -> None:
+    world = node()
+    world.commit("g", 1)
+    world.upstream.answers_produce = False
+    world.loop.advance(REPEAT_S + 1)
+    for _ in range(2):
+        world.upstream.refuse(ErrorCode.UNKNOWN_PRODUCER_ID)
+    world.upstream.answers_produce = True
+    world.loop.advance(10)
+    assert world.offset("g") == 1
+    assert world.commit("g", 2) == 0
+
+
+def test_a_released_shard_repeats_no_barrier() -> None:
+    world = node()
+    world.ownership.assigned(frozenset())
+    world.loop.advance(REPEAT_S * 3)
+    assert barriers(world, "g") == ["node-1"]
+
+
+def test_barriers_are_no_unknown_records(caplog: pytest.LogCaptureFixture) -> None:
+    world = node()
+    world.commit("g", 1)
+    # With commits before and after it in one batch, too.
+    world.submit(commit_request("g", 2), "g")
+    world.opened[world.runtime.shard_of("g")]._repeat_barrier()
+    world.call(commit_request("g", 3), "g")
+    second = world.successor()
+    with caplog.at_level(logging.WARNING):
+        second.own()
+        assert second.offset("g") == 3
+    assert "unknown type" not in caplog.text
+
+
+def offset_record(group_id: str, offset: int) -> Record:
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=-1, metadata="", commit_timestamp=0
+    )
+    return Record(OffsetCommitKey(group=group_id, topic="t", partition=0), value, 3)
+
+
+def test_batches_of_an_earlier_producer_after_a_later_barrier_are_dropped() -> None:
+    world = node()
+    world.commit("g", 1)
+    key, value = encode_record(offset_record("g", 99))
+    stale = encode_batch([LogRecord(0, 0, key, value)], producer=Producer(5, 0, 0))
+    world.partition_of("g").append(stale)  # upstream does not know the producer
+    second = world.successor()
+    second.own()
+    assert second.offset("g") == 1
+
+
+def test_batches_before_the_first_barrier_are_loaded() -> None:
+    world = Node()
+    key, value = encode_record(offset_record("g", 99))
+    batch = encode_batch([LogRecord(0, 0, key, value)], producer=Producer(5, 0, 0))
+    world.partition_of("g").append(batch)  # compaction removed its barrier
+    world.own()
+    assert world.offset("g") == 99
+
+
+def test_a_log_that_was_truncated_is_loaded_from_its_start() -> None:
+    world = node()
+    for at in range(5):
+        world.commit("g", at)
+    partition = world.partition_of("g")
+    del partition.batches[:3]
+    partition.log_start = 3
+    second = world.successor()
+    second.own()
+    assert second.offset("g") == 4
+
+
+# Transactions.
+
+
+class Transactions:
+    """An application that commits offsets in transactions."""
+
+    def __init__(self, world: Node) -> None:
+        self.world = world
+        self.sequence = 0
+        self.errors: list[CoterieError] = []
+
+    def commit(self, group_id: str, offset: int) -> None:
+        """Write an offset of a transaction; it is pending once it is durable."""
+        world, record = self.world, offset_record(group_id, offset)
+        producer = APPLICATION._replace(base_sequence=self.sequence)
+        self.sequence += 1
+        batch = encode_batch(
+            [LogRecord(0, 0, *encode_record(record))],
+            producer=producer,
+            attributes=TRANSACTIONAL,
+        )
+
+        def done(result: int | CoterieError) -> None:
+            if isinstance(result, CoterieError):
+                self.errors.append(result)
+                return
+            origin = Origin(result, 0, *producer[:2])
+            world.driven(group_id).shard.replay(record, origin)
+
+        world.writer_of(group_id).produce_transactional(batch, 1, "app", done)
+
+    def end(self, group_id: str, *, commit: bool) -> None:
+        """Write the marker, as upstream's transaction coordinator does."""
+        self.world.partition_of(group_id).end_transaction(APPLICATION, commit=commit)
+
+
+def test_a_marker_ends_a_transaction() -> None:
+    world = node()
+    world.commit("g", 1)
+    application = Transactions(world)
+    application.commit("g", 50)
+    world.loop.advance(1)
+    assert world.offset("g") == 1
+    application.end("g", commit=True)
+    world.loop.advance(1)
+    assert world.offset("g") == 50
+    fetches = world.upstream.fetches
+    world.loop.advance(10)
+    assert world.upstream.fetches == fetches, "no transaction is open"
+    application.commit("g", 60)
+    world.loop.advance(1)
+    application.end("g", commit=False)
+    world.loop.advance(1)
+    assert world.offset("g") == 50
+
+
+def test_a_commit_after_a_transactions_batch_wins() -> None:
+    world = node()
+    world.commit("g", 1)
+    application = Transactions(world)
+    application.commit("g", 50)
+    world.commit("g", 2)
+    application.end("g", commit=True)
+    world.loop.advance(1)
+    assert world.offset("g") == 2
+    second = world.successor()
+    second.own()
+    assert second.offset("g") == 2, "the log has the same order"
+
+
+def test_a_marker_is_replayed_before_the_next_transaction_of_its_producer() -> None:
+    world = node()
+    application = Transactions(world)
+    application.commit("g", 50)
+    world.loop.settle()
+    application.end("g", commit=True)
+    application.commit("g", 60)
+    world.loop.advance(1)
+    assert world.offset("g") == 50
+    application.end("g", commit=False)
+    world.loop.advance(1)
+    assert world.offset("g") == 50
+
+
+def test_a_transaction_that_was_open_at_the_takeover_ends() -> None:
+    world = node()
+    world.commit("g", 1)
+    application = Transactions(world)
+    application.commit("g", 50)
+    world.loop.settle()
+    second = world.successor()
+    second.own()
+    second.loop.advance(1)
+    assert second.offset("g") == 1
+    application.end("g", commit=True)
+    second.loop.advance(1)
+    assert second.offset("g") == 50
+
+
+def test_the_unknown_outcome_of_a_transactions_batch_loads_the_shard_again() -> None:
+    world = node()
+    world.commit("g", 1)
+    world.upstream.answers_produce = False
+    application = Transactions(world)
+    application.commit("g", 50)
+    world.loop.settle()
+    while not application.errors:
+        world.upstream.lose(is_appended=False)
+        world.loop.advance(2)
+    assert isinstance(application.errors[0], LogError)
+    world.upstream.answers_produce = True
+    world.upstream.answer(len(world.upstream.requests))
+    world.loop.advance(10)
+    assert barriers(world, "g") == ["node-1", "node-1"]
+    assert world.offset("g") == 1
