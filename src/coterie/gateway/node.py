@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
-from coterie.broker.runtime.system import suspended_clock
+from coterie.broker.runtime.system import suspended_clock, wall_clock
 from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
@@ -28,8 +28,9 @@ from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
+from coterie.gateway.log.opening import LogContext, ShardOpener
+from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
-from coterie.gateway.opening import ShardOpener
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.data_path import DataPath
@@ -217,17 +218,21 @@ class Gateway:
         def fenced(index: int) -> None:
             self.ownership.fenced(index)
 
-        opener = ShardOpener(
-            upstream,
-            topic.topic_id,
-            plan.transactional_id,
-            loop,
-            self.broker.clock,
-            fenced,
+        context = LogContext(
+            runtime=self.broker.runtime,
+            upstream=upstream,
+            topic=topic,
+            node=plan.node,
+            transactional_id=plan.transactional_id,
+            scheduler=loop,
+            steady=self.broker.clock,
+            wall=wall_clock,
+            slices=Slices(loop),
+            fenced=fenced,
         )
         self._ownership = Ownership(
             self.broker.runtime,
-            opener.open,
+            ShardOpener(context).open,
             clock=suspended_clock,
             scheduler=loop,
             lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
