@@ -40,6 +40,7 @@ EXCHANGES: Final = "tests/interop/exchanges"
 MEMBERS: Final = "tests/client/test_group_member_server.py"
 CLASSIC_MEMBERS: Final = "tests/client/test_classic_member_server.py"
 ADOPTION: Final = "tests/gateway/test_adoption.py"
+MIRROR: Final = "tests/gateway/test_mirror.py"
 NODES: Final = "tests/gateway/test_membership.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
@@ -103,7 +104,9 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
     # Exchanges leave groups and transactions that tests of the whole log would see.
     interop = Run((TESTS,), arguments, INTEROP_FACTS, apart=EXCHANGES)
     exchanges = Run((EXCHANGES,), arguments, EXCHANGES_FACTS)
-    members = Run((MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, PLANS), (), MEMBERS_FACTS)
+    members = Run(
+        (MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, MIRROR, PLANS), (), MEMBERS_FACTS
+    )
     if FAILED in words:
         failed = json.loads(LAST_FAILED.read_text(encoding="utf-8"))
         interop, exchanges, members = (
