@@ -100,10 +100,31 @@ class Mirror:
         self._mirrored: dict[int, _Mirrored] = {}
         self._live: set[GroupId] = set()
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
-        self._pass = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Repeat commits at each interval, until cancelled."""
+    def start(self) -> None:
+        """Repeat commits at each interval, until `close`."""
+        self._task = asyncio.create_task(self._run())
+
+    async def finish(self, limit_s: float) -> None:
+        """Make a last pass of at most `limit_s` before a node is drained."""
+        await self.close()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.mirror_all()
+        except TimeoutError:
+            _LOGGER.warning(
+                "some commits of the last %.0f s are not repeated upstream",
+                self._interval_s,
+            )
+
+    async def close(self) -> None:
+        """Stop at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
             try:
@@ -112,12 +133,11 @@ class Mirror:
                 _LOGGER.exception("a pass of the mirror failed")
 
     async def mirror_all(self) -> None:
-        """Repeat the changes of all shards of this node; also before it is drained."""
-        async with self._pass:
-            for driven in self._runtime.shards:
-                if self._runtime.readable_shard(driven.index) is None:
-                    self._mirrored.pop(driven.index, None)
-                    continue
+        """Repeat the changes of all shards of this node."""
+        for driven in self._runtime.shards:
+            if self._runtime.readable_shard(driven.index) is None:
+                self._mirrored.pop(driven.index, None)
+            else:
                 await self._mirror_shard(driven)
 
     async def _mirror_shard(self, driven: DrivenShard) -> None:

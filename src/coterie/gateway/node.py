@@ -26,11 +26,13 @@ from coterie.broker.server.security import Security, acl_authorizer, choose_auth
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
+from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
+from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.data_path import DataPath
@@ -50,6 +52,8 @@ _LOGGER = logging.getLogger(__name__)
 MARGIN: Final = 0.1
 """The share of the session time-out by which a lease ends before the session."""
 _FREE_PORT_TRIES: Final = 20
+_LOOKUP_MS: Final = 10_000
+"""The limit for a lookup or a commit of a client's group upstream."""
 DRAIN_S: Final = 10.0
 """The limit for the writes in progress when a node is drained."""
 
@@ -65,6 +69,7 @@ class Gateway:
         self._broker: Broker | None = None
         self._ownership: Ownership | None = None
         self._membership: NodeMembership | None = None
+        self._mirror: Mirror | None = None
         self._info: NodeInfo | None = None
         self._listeners: Listeners | None = None
 
@@ -118,6 +123,7 @@ class Gateway:
         running.push_async_callback(cluster.close)
         topic = await self._open_topic()
         await self._start_group_server(cluster, topic)
+        self._adopt_and_mirror()
         upstream = UpstreamClient(plan.bootstrap, plan.client, topic.name)
         running.push_async_callback(upstream.close)
         await upstream.start()
@@ -151,6 +157,25 @@ class Gateway:
             running.push_async_callback(acls.close)
             await acls.start()
         broker.runtime.start(topic.partition_count, topic.name)
+
+    def _adopt_and_mirror(self) -> None:
+        """Adopt the groups of upstream and repeat commits there, as the plan says."""
+        plan, running, broker = self.plan, self._running, self.broker
+        if not plan.is_adopting and plan.mirror_interval_ms is None:
+            return
+        limit_ms = min(plan.client.api_timeout_ms, _LOOKUP_MS)
+        client = replace(plan.client, api_timeout_ms=limit_ms)
+        admin = AdminClient(plan.bootstrap, client)
+        running.push_async_callback(admin.close)
+        if plan.is_adopting:
+            adoption = Adoption(broker, admin)
+            running.push_async_callback(adoption.close)
+            broker.admit = adoption.admit
+        if plan.mirror_interval_ms is not None:
+            interval_s = plan.mirror_interval_ms / 1000
+            self._mirror = Mirror(broker.runtime, admin, interval_s)
+            running.push_async_callback(self._mirror.close)
+            self._mirror.start()
 
     async def _listen(self, cluster: Cluster, topic: ShardsTopic) -> None:
         """Open the ports. Raises OSError when one is unavailable."""
@@ -278,6 +303,8 @@ class Gateway:
             return
         self._is_stopped = True
         _LOGGER.info("draining: the shards of this node move to others")
+        if self._mirror is not None:
+            await self._mirror.finish(DRAIN_S)
         try:
             await self.membership.leave()
         except CoterieError as error:
