@@ -79,7 +79,7 @@ class Node:
             gateway=self._plan.name,
             node=self._plan.node,
             version="1",
-            cluster_id=lambda: "cluster",
+            cluster_id="cluster",
             view=lambda: self._membership.view,
             shards=lambda: [
                 ShardStatus(shard, ACTIVE, 0, 5, 5, 1) for shard in self._shards

@@ -26,7 +26,7 @@ class NodeState:
 
     view: View = VIEW
     shards: list[ShardStatus] = field(default_factory=lambda: [active(0), active(2)])
-    lease_ms: int | None = 4_000
+    lease_ms: int = 4_000
     counts: GatewayCounts = field(default_factory=GatewayCounts)
 
     def status(self) -> NodeStatus:
@@ -34,7 +34,7 @@ class NodeState:
             gateway="gateway",
             node="a",
             version="1",
-            cluster_id=lambda: "cluster",
+            cluster_id="cluster",
             view=lambda: self.view,
             shards=lambda: self.shards,
             lease_ms=lambda: self.lease_ms,
@@ -69,7 +69,7 @@ def test_a_node_stays_ready_while_another_has_no_shards_yet() -> None:
 
 
 def test_a_node_outside_the_group_is_not_ready() -> None:
-    state = NodeState(view=NO_VIEW, shards=[], lease_ms=None)
+    state = NodeState(view=NO_VIEW, shards=[], lease_ms=0)
     [first, second] = missing(state)
     assert first.startswith("the node has not joined")
     assert second.startswith("the lease has ended")

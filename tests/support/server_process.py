@@ -15,12 +15,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
-READY = "coterie ready on "
 START_S = 120.0
 STOP_S = 60.0
 
@@ -29,8 +28,11 @@ class ServerProcess:
     """A server process, ready to serve once constructed.
 
     `addresses` has HOST and PORT of each node. `bootstrap` has the same addresses in
-    the format of `bootstrap.servers`.
+    the format of `bootstrap.servers`. A subclass may run another command of `coterie`.
     """
+
+    COMMAND: ClassVar[tuple[str, ...]] = ("serve",)
+    READY: ClassVar[str] = "coterie ready on "
 
     def __init__(self, *arguments: str, listen: str = "127.0.0.1:0") -> None:
         self._directory = tempfile.TemporaryDirectory()
@@ -39,7 +41,7 @@ class ServerProcess:
         self._output: tuple[str, str] | None = None
         # A server that does not start or stop in time writes its stacks on SIGABRT.
         python = [sys.executable, "-X", "faulthandler"]
-        command = [*python, "-m", "coterie.cli.main", "serve"]
+        command = [*python, "-m", "coterie.cli.main", *self.COMMAND]
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [*command, "--listen", listen, *arguments], stdout=stdout, stderr=stderr
@@ -49,7 +51,7 @@ class ServerProcess:
         except BaseException:
             self.kill()
             raise
-        self.bootstrap = self.ready_line.removeprefix(READY).split()[0]
+        self.bootstrap = self.ready_line.removeprefix(self.READY).split()[0]
         pairs = [address.rpartition(":") for address in self.bootstrap.split(",")]
         self.addresses = [(host, int(port)) for host, _, port in pairs]
 
@@ -130,7 +132,7 @@ class ServerProcess:
             self.process.wait(STOP_S)
             raise AssertionError(f"{error}\n{self.log}") from None
         line = self._stdout.read_text().partition("\n")[0] + "\n"
-        assert line.startswith(READY), f"the server did not start\n{self.log}"
+        assert line.startswith(self.READY), f"the server did not start\n{self.log}"
         return line
 
 

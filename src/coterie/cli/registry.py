@@ -45,6 +45,7 @@ COMMANDS: Final = (
     Entry("serve", "Start a server for Kafka clients", "serve:SERVE"),
     *_family(
         "gateway",
+        ("run", "Run a node of a gateway to a Kafka cluster", "gateway.run:RUN"),
         ("status", "Show the nodes and shards of a gateway", "gateway.status:STATUS"),
     ),
     *_family(

@@ -58,11 +58,10 @@ class GatewayMetrics(Collector):
         unowned = sum(1 for owner in view.owners if owner < 0)
         yield _gauge("unowned_shards", "Shards without an owner.", unowned)
         yield _gauge("generation", "Generation of the upstream group.", view.generation)
-        lease_ms = status.lease_ms() or 0
         yield _gauge(
             "lease_seconds",
             "Time until the node stops serving without another heartbeat.",
-            max(0, lease_ms) / 1_000,
+            status.lease_ms() / 1_000,
         )
         for name, what, value in (
             ("takeovers", "shards that became active", counts.takeovers),

@@ -40,6 +40,7 @@ from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.status import NodeStatus
 from coterie.gateway.upstream.acls import AclFeed
 from coterie.gateway.upstream.catalog_feed import CatalogFeed
 from coterie.gateway.upstream.client import UpstreamClient
@@ -72,6 +73,8 @@ class Gateway:
         self._mirror: Mirror | None = None
         self._info: NodeInfo | None = None
         self._listeners: Listeners | None = None
+        self._connections: Connections | None = None
+        self._status: NodeStatus | None = None
 
     @property
     def broker(self) -> Broker:
@@ -129,6 +132,7 @@ class Gateway:
         await upstream.start()
         await self._listen(cluster, topic)
         self._own(upstream, topic)
+        await self._start_monitor(topic)
         await self._join(topic)
 
     async def _open_topic(self) -> ShardsTopic:
@@ -225,6 +229,7 @@ class Gateway:
         def new_exchange() -> SaslExchange:
             return SaslExchange(broker.clock, needs_principal=needs_principal)
 
+        self._connections = connections
         path = DataPath(
             node,
             connections,
@@ -233,6 +238,7 @@ class Gateway:
             topic=topic.name,
             new_exchange=new_exchange if plan.protocol.has_sasl else None,
         )
+        path.counts = self.counts
         return Listeners(path, plan.host, port)
 
     def _own(self, upstream: UpstreamClient, topic: ShardsTopic) -> None:
@@ -263,6 +269,30 @@ class Gateway:
             lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
             counts=self.counts,
         )
+
+    async def _start_monitor(self, topic: ShardsTopic) -> None:
+        """Open the port of metrics and the status, and tell other nodes of it."""
+        if self.plan.metrics_port is None:
+            return
+        # Imported here, as the library of metrics delays the start of other nodes.
+        from coterie.gateway.monitor import NodeMonitor, shard_statuses
+
+        ownership, broker = self.ownership, self.broker
+        assert self._info is not None
+        assert self._connections is not None
+        self._status = NodeStatus(
+            gateway=self.plan.name,
+            node=self.plan.node,
+            version=self._info.version,
+            cluster_id=topic.cluster_id,
+            view=lambda: self.view,
+            shards=lambda: list(shard_statuses(ownership, broker, suspended_clock)),
+            lease_ms=lambda: ownership.lease.remaining_ms,
+            counts=self.counts,
+        )
+        monitor = NodeMonitor(self.plan, self._status, broker, self._connections)
+        self._running.callback(monitor.stop)
+        self._info = self._info._replace(status_port=await monitor.start())
 
     async def _join(self, topic: ShardsTopic) -> None:
         """Join the nodes; shards are taken over in the background from then on."""
@@ -302,6 +332,8 @@ class Gateway:
         if self._is_stopped:
             return
         self._is_stopped = True
+        if self._status is not None:
+            self._status.is_stopping = True
         _LOGGER.info("draining: the shards of this node move to others")
         if self._mirror is not None:
             await self._mirror.finish(DRAIN_S)

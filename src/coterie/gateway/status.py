@@ -46,14 +46,14 @@ class NodeStatus:
     gateway: str
     node: str
     version: str
-    cluster_id: Callable[[], str | None]
+    cluster_id: str
     """The id of the upstream cluster."""
     view: Callable[[], View]
     shards: Callable[[], Sequence[ShardStatus]]
     """The shards that are assigned to this node."""
-    lease_ms: Callable[[], int | None]
-    """Time until the node stops serving without another heartbeat; None without a
-    session."""
+    lease_ms: Callable[[], int]
+    """Time until the node stops serving without another heartbeat; 0 without a
+    lease."""
     counts: GatewayCounts
     is_stopping: bool = False
     """Whether the node is giving its shards to others."""
@@ -67,7 +67,7 @@ class NodeStatus:
             "gateway": self.gateway,
             "node": self.node,
             "version": self.version,
-            "cluster_id": self.cluster_id(),
+            "cluster_id": self.cluster_id,
             "generation": view.generation,
             "lease_ms": self.lease_ms(),
             "stopping": self.is_stopping,
@@ -94,7 +94,7 @@ class NodeStatus:
         if not view.nodes:
             missing.append("the node has not joined the group of the nodes")
         lease_ms = self.lease_ms()
-        if lease_ms is None or lease_ms <= 0:
+        if not lease_ms:
             missing.append("the lease has ended: upstream answers no heartbeats")
         if phases[ACTIVE] < len(shards):
             missing.append(f"{phases[ACTIVE]} of {len(shards)} shards are active")

@@ -22,7 +22,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from tests.broker.server.harness import WireClient
-from tests.support.server_process import READY, start_server
+from tests.support.server_process import start_server
 
 
 def create_topic(client: WireClient, name: str = "t", partitions: int = 1) -> None:
@@ -64,7 +64,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_ready_line_is_printed_and_a_signal_stops_the_server(number: int) -> None:
     with start_server() as server:
-        assert re.fullmatch(re.escape(READY) + r"127\.0\.0\.1:\d+\n", server.ready_line)
+        assert re.fullmatch(
+            re.escape(server.READY) + r"127\.0\.0\.1:\d+\n", server.ready_line
+        )
         assert server.stop(number) == ""
 
 

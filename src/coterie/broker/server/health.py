@@ -25,6 +25,8 @@ STALL_S: Final = 10.0
 """A turn of the event loop, or a flush, that takes this long is a failure."""
 RETRY_S: Final = 5.0
 _RECENT_S: Final = 60.0
+_PHASES: Final = (Phase.LOADING, Phase.ACTIVE, Phase.STOPPED)
+"""The phases of a server's shards; those of a gateway may be unassigned, too."""
 _PROBE: Final = b"flush.probe"
 _SPACE: Final = "health"
 
@@ -157,7 +159,7 @@ class Health:
         return not missing, {
             "status": "not ready" if missing else "ready",
             "missing": missing,
-            "shards": {each.value: phases[each] for each in Phase},
+            "shards": {each.value: phases[each] for each in _PHASES},
             "flush_failures": broker.flusher.failures,
         }
 

@@ -65,10 +65,12 @@ def status_outcome(overview: GatewayOverview, *, by_shard: bool) -> Outcome:
 def _notes(overview: GatewayOverview, active: int) -> Iterator[str]:
     count = overview.shard_count
     nodes = len(overview.nodes)
-    if overview.is_stable:
+    if not overview.is_stable:
+        yield "no nodes are alive, or their group is rebalancing: try again"
+    elif any(node.status for node in overview.nodes):
         yield f"{active} of {count} shards are active on {nodes} nodes"
     else:
-        yield "no nodes are alive, or their group is rebalancing: try again"
+        yield f"{count} shards are assigned; no node says which of them are active"
     for node in overview.nodes:
         if node.problem:
             yield f"{node.info.name}: {node.problem}"
