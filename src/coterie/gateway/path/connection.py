@@ -568,7 +568,9 @@ class ClientSide(asyncio.Protocol):
         self._end()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close both connections at once."""
+        if self._upstream is not None:
+            self._upstream.abort()
         if self._transport is not None:
             self._transport.abort()
 

@@ -149,6 +149,11 @@ class UpstreamSide(asyncio.Protocol):
             transport.close()
             asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
 
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # Responses.
 
     def _update_reading(self) -> None:

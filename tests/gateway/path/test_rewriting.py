@@ -1,0 +1,437 @@
+"""Rewritten responses, decoded by kio as a client's library would."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.security import Security
+from coterie.errors import MalformedFrame
+from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.group_apis import group_handlers
+from coterie.gateway.path.rewriting import CAPS, REFUSED, Rewriting, finds_groups
+from coterie.gateway.view import NodeInfo, View
+from coterie.settings import Settings
+from coterie.types import SecurityProtocol
+from coterie.wire.api import ADVERTISED, ApiKey, api_of
+from coterie.wire.codec import encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.framing import (
+    SIZE_BYTES,
+    RequestHeaderV0,
+    read_response,
+    write_request,
+    write_response,
+)
+from coterie.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from coterie.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from coterie.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
+from coterie.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from coterie.wire.messages.list_groups import ListedGroup, ListGroupsResponse
+from coterie.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from coterie.wire.messages.produce import (
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from coterie.wire.schema import Message
+from tests.wire.judges import KioJudge
+
+A: Final = NodeInfo("a", "gw-a", 9000, 9001)
+B: Final = NodeInfo("b", "gw-b", 9100, 9101)
+TOPIC: Final = "__coterie_test"
+CORRELATION_ID: Final = 77
+KIO_METADATA_MAX: Final = 12
+
+
+def make_rewriting(
+    *, nodes: tuple[NodeInfo, ...] = (A, B), is_coordination: bool = True
+) -> Rewriting:
+    view = View(nodes, (), 1)
+    addresses = Addresses(lambda: view, A)
+    settings = Settings()
+    security = Security(
+        SecurityProtocol.PLAINTEXT, settings, lambda *_: None, lambda *_: None
+    )
+    connections = Connections(settings, group_handlers(lambda: view), security)
+    return Rewriting(
+        addresses, connections, topic=TOPIC, is_coordination=is_coordination
+    )
+
+
+def rewritten(
+    response: Message, version: int, rewriting: Rewriting | None = None
+) -> dict[str, Any]:
+    """Return what a client reads after the response was rewritten."""
+    key = ApiKey(response.API_KEY)
+    tagged = key != ApiKey.API_VERSIONS and version in response.FLEXIBLE
+    frame = write_response(CORRELATION_ID, encode(response, version), tagged=tagged)
+    rewrite = (rewriting or make_rewriting()).of(key, version)
+    assert rewrite is not None
+    answer = rewrite(frame)
+    assert int.from_bytes(answer[:SIZE_BYTES]) == len(answer) - SIZE_BYTES
+    payload = answer[SIZE_BYTES:]
+    correlation_id, at = read_response(payload, tagged=tagged)
+    assert correlation_id == CORRELATION_ID
+    judge = KioJudge(type(response), version)
+    read: dict[str, Any] = judge.plain(judge.read(payload[at:]))
+    return read
+
+
+def metadata() -> MetadataResponse:
+    partition = MetadataResponsePartition(
+        partition_index=0, leader_id=3, replica_nodes=[3, 1], isr_nodes=[3]
+    )
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=3, host="up-3", port=3333, rack="r"),
+            MetadataResponseBroker(node_id=1, host="up-1", port=1111),
+        ],
+        cluster_id="cluster",
+        controller_id=3,
+        topics=[
+            MetadataResponseTopic(
+                name=name, topic_id=bytes(range(16)), partitions=[partition]
+            )
+            for name in ("first", TOPIC, "x" * len(TOPIC))
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", range(KIO_METADATA_MAX + 1))
+def test_metadata_has_the_gateways_addresses(version: int) -> None:
+    read = rewritten(metadata(), version)
+
+    addresses = {
+        each["nodeid"]: (each["host"], each["port"]) for each in read["brokers"]
+    }
+    assert addresses == {
+        1: ("gw-a", 9001),
+        3: ("gw-b", 9102),
+        A.node_id: ("gw-a", 9000),
+        B.node_id: ("gw-b", 9100),
+    }
+    names = [topic["name"] for topic in read["topics"]]
+    assert names == ["first", TOPIC, "x" * len(TOPIC)]
+    assert read["topics"][0]["partitions"][0]["leaderid"] == 3
+    if version >= 1:
+        assert read["controllerid"] == 3
+        internal = [topic["isinternal"] for topic in read["topics"]]
+        assert internal == [False, True, False]
+
+
+def test_a_broker_keeps_its_port_while_it_is_down() -> None:
+    rewriting = make_rewriting(nodes=(A,))
+    rewritten(metadata(), 9, rewriting)
+    without = metadata()
+    del without.brokers[1]
+
+    read = rewritten(without, 9, rewriting)
+
+    ports = {each["nodeid"]: each["port"] for each in read["brokers"]}
+    assert ports == {3: 9002, A.node_id: 9000}
+
+
+def test_brokers_move_to_the_nodes_that_are_alive() -> None:
+    read = rewritten(metadata(), 9, make_rewriting(nodes=(B,)))
+
+    hosts = {each["nodeid"]: each["host"] for each in read["brokers"]}
+    assert hosts == {1: "gw-b", 3: "gw-b", B.node_id: "gw-b"}
+
+
+def test_node_ids_do_not_depend_on_other_nodes() -> None:
+    assert A.node_id != B.node_id
+    assert A._replace(host="elsewhere").node_id == A.node_id
+    assert all(0 < each.node_id < 2**31 for each in (A, B))
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_describe_cluster_has_the_gateways_addresses(version: int) -> None:
+    response = DescribeClusterResponse(
+        cluster_id="cluster",
+        controller_id=1,
+        brokers=[DescribeClusterBroker(broker_id=1, host="up-1", port=1111)],
+    )
+
+    brokers = rewritten(response, version)["brokers"]
+
+    ports = {each["brokerid"]: each["port"] for each in brokers}
+    assert ports == {1: 9001, A.node_id: 9000, B.node_id: 9100}
+
+
+def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> None:
+    topics = [
+        DescribeTopicPartitionsResponseTopic(name=name, topic_id=bytes(range(16)))
+        for name in ("first", TOPIC)
+    ]
+
+    read = rewritten(DescribeTopicPartitionsResponse(topics=topics), 0)
+
+    assert [topic["isinternal"] for topic in read["topics"]] == [False, True]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_find_coordinator_has_the_address_of_the_brokers_port(version: int) -> None:
+    response = FindCoordinatorResponse(node_id=5, host="up-5", port=5555)
+
+    read = rewritten(response, version)
+
+    assert (read["nodeid"], read["host"], read["port"]) == (5, "gw-a", 9001)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_find_coordinator_of_many_keeps_errors(version: int) -> None:
+    error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    response = FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key="t", node_id=5, host="up-5", port=5555, error_message=""),
+            Coordinator(
+                key="u", node_id=-1, port=-1, error_code=error, error_message=""
+            ),
+        ]
+    )
+
+    found, missing = rewritten(response, version)["coordinators"]
+
+    assert (found["nodeid"], found["host"], found["port"]) == (5, "gw-a", 9001)
+    assert (missing["nodeid"], missing["host"]) == (-1, "")
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_produce_directs_to_the_new_leaders_port(version: int) -> None:
+    partition = PartitionProduceResponse(
+        index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, base_offset=-1
+    )
+    partition.current_leader.leader_id = 2
+    response = ProduceResponse(
+        responses=[TopicProduceResponse(name="t", partition_responses=[partition])],
+        node_endpoints=[NodeEndpoint(node_id=2, host="up-2", port=2222)],
+    )
+
+    read = rewritten(response, version)
+
+    assert [(each["host"], each["port"]) for each in read["nodeendpoints"]] == [
+        ("gw-a", 9001)
+    ]
+    assert read["responses"][0]["partitionresponses"][0]["currentleader"] == {
+        "leaderid": 2,
+        "leaderepoch": -1,
+    }
+
+
+def test_a_produce_response_without_addresses_is_the_same_object() -> None:
+    rewrite = make_rewriting().of(ApiKey.PRODUCE, 12)
+    frame = write_response(1, encode(ProduceResponse(), 12), tagged=True)
+
+    assert rewrite is not None
+    assert rewrite(frame) is frame
+    assert make_rewriting().of(ApiKey.PRODUCE, 9) is None
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_broker_lists_only_groups_that_it_coordinates(version: int) -> None:
+    groups = [
+        ListedGroup(group_id=kind, protocol_type=kind)
+        for kind in ("consumer", "share", "", "streams", "connect")
+    ]
+
+    read = rewritten(
+        ListGroupsResponse(groups=groups),
+        version,
+        make_rewriting(is_coordination=False),
+    )
+
+    assert [each["groupid"] for each in read["groups"]] == ["share", "streams"]
+
+
+# ApiVersions.
+
+
+def upstream_versions() -> ApiVersionsResponse:
+    """Return the response of a broker without the consumer protocol, that has newer
+    versions of other APIs, and share groups."""
+    ranges = {
+        ApiKey.PRODUCE: (0, 20),
+        ApiKey.FETCH: (4, 18),
+        ApiKey.METADATA: (0, 9),
+        ApiKey.API_VERSIONS: (0, 6),
+        ApiKey.FIND_COORDINATOR: (0, 3),
+        ApiKey.LIST_GROUPS: (0, 3),
+        ApiKey.OFFSET_COMMIT: (0, 7),
+        71: (0, 0),
+    } | dict.fromkeys(REFUSED, (0, 1))
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in ranges.items()
+        ],
+        supported_features=[
+            SupportedFeatureKey(
+                name="transaction.version", min_version=1, max_version=2
+            ),
+            SupportedFeatureKey(name="share.version", min_version=1, max_version=1),
+        ],
+        finalized_features=[
+            FinalizedFeatureKey(
+                name="transaction.version", max_version_level=2, min_version_level=2
+            )
+        ],
+    )
+
+
+def ranges_of(read: dict[str, Any]) -> dict[int, tuple[int, int]]:
+    return {
+        each["apikey"]: (each["minversion"], each["maxversion"])
+        for each in read["apikeys"]
+    }
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("is_coordination", [True, False])
+def test_api_versions_joins_both_servers(version: int, is_coordination: bool) -> None:
+    rewriting = make_rewriting(is_coordination=is_coordination)
+
+    read = rewritten(upstream_versions(), version, rewriting)
+
+    found = ranges_of(read)
+    assert found[ApiKey.PRODUCE] == (0, 13)
+    assert found[ApiKey.FETCH] == (4, 15)
+    assert found[ApiKey.METADATA] == (0, 9)
+    assert found[ApiKey.API_VERSIONS] == (0, 4)
+    assert found[ApiKey.FIND_COORDINATOR] == (0, 3)
+    assert found[71] == (0, 0)
+    assert found[ApiKey.LIST_GROUPS] == (0, 5 if is_coordination else 3)
+    for key in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT):
+        assert found[key] == ADVERTISED[key]
+    assert not found.keys() & REFUSED
+    assert ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT not in found
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_api_versions_has_the_gateways_group_version(version: int) -> None:
+    read = rewritten(upstream_versions(), version)
+
+    supported = {each["name"] for each in read["supportedfeatures"]}
+    finalized = {
+        each["name"]: each["maxversionlevel"] for each in read["finalizedfeatures"]
+    }
+    assert finalized == {"transaction.version": 2, "group.version": 1}
+    expected = {"transaction.version"} | ({"group.version"} if version > 3 else set())
+    assert supported == expected
+    assert read["finalizedfeaturesepoch"] == 0
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_upstreams_refusal_of_a_version_stays_a_refusal(version: int) -> None:
+    refusal = upstream_versions()
+    refusal.error_code = ErrorCode.UNSUPPORTED_VERSION
+    frame = write_response(CORRELATION_ID, encode(refusal, 0), tagged=False)
+    rewrite = make_rewriting().of(ApiKey.API_VERSIONS, version)
+    assert rewrite is not None
+
+    judge = KioJudge(ApiVersionsResponse, 0)
+    read = judge.plain(judge.read(rewrite(frame)[SIZE_BYTES + 4 :]))
+
+    assert read["errorcode"] == ErrorCode.UNSUPPORTED_VERSION
+    assert ranges_of(read) == {ApiKey.API_VERSIONS: (0, 4)}
+
+
+@pytest.mark.parametrize("version", [5, 6, 100, -1])
+def test_an_unknown_version_of_api_versions_is_refused_in_version_0(
+    version: int,
+) -> None:
+    refusal = make_rewriting().refuse_api_versions(version, CORRELATION_ID)
+    assert refusal is not None
+
+    judge = KioJudge(ApiVersionsResponse, 0)
+    read = judge.plain(judge.read(refusal[SIZE_BYTES + 4 :]))
+
+    assert read["errorcode"] == ErrorCode.UNSUPPORTED_VERSION
+    assert ranges_of(read) == {ApiKey.API_VERSIONS: (0, 4)}
+
+
+# What is not rewritten.
+
+
+@pytest.mark.parametrize("key", CAPS)
+def test_versions_that_cannot_be_rewritten_are_not_served(key: int) -> None:
+    rewriting = make_rewriting()
+
+    with pytest.raises(MalformedFrame, match="is not served"):
+        rewriting.of(key, CAPS[key].high + 1)
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_share_and_streams_groups_are_not_served(key: int) -> None:
+    with pytest.raises(MalformedFrame, match="is not served"):
+        make_rewriting().of(key, 0)
+
+
+@pytest.mark.parametrize("key", [key for key in CAPS if key != ApiKey.FETCH])
+def test_truncated_responses_are_refused(key: int) -> None:
+    response = api_of(ApiKey(key)).response
+    version = CAPS[key].high
+    rewrite = make_rewriting().of(key, version)
+    assert rewrite is not None
+    whole = encode(metadata() if key == ApiKey.METADATA else response(), version)
+    tagged = key != ApiKey.API_VERSIONS and version in response.FLEXIBLE
+    if key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+        return  # not decoded
+
+    with pytest.raises(MalformedFrame):
+        rewrite(write_response(1, whole[:5], tagged=tagged))
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_keys_of_groups_are_distinguished(version: int) -> None:
+    def frame(key_type: int) -> bytes:
+        request = FindCoordinatorRequest(
+            key="k", key_type=key_type, coordinator_keys=["k"]
+        )
+        return write_request(
+            RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
+            "client",
+            encode(request, version),
+            flexible=version in FindCoordinatorRequest.FLEXIBLE,
+        )
+
+    assert finds_groups(frame(0))
+    assert finds_groups(frame(1)) == (version == 0)
+
+
+def test_a_leader_learned_from_upstream_gets_a_port() -> None:
+    view = View((A,), (), 1)
+    addresses = Addresses(lambda: view, A)
+    news: list[int] = []
+    addresses.on_new = lambda: news.append(len(addresses.brokers))
+
+    addresses.learn([UpstreamBroker(7, "up", 1), UpstreamBroker(2, "up", 2)])
+    addresses.learn([UpstreamBroker(7, "moved", 3)])
+
+    assert news == [2]
+    assert [addresses.broker_at(0), addresses.broker_at(1)] == [2, 7]
+    assert addresses.brokers[7] == ("moved", 3)
+    assert addresses.advertised(7) == ("gw-a", 9002)
