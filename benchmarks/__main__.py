@@ -29,7 +29,7 @@ from benchmarks.harness.processes import environment_note
 from benchmarks.harness.table import cpu_table, markdown, side_by_side
 
 COLOURS = {"met": "green", "close": "yellow", "MISSED": "bold red", "-": "dim"}
-PREFIXES = {"server": "", "pipeline": "pipeline_", "admin": ""}
+PREFIXES = {"server": "", "pipeline": "pipeline_", "admin": "", "gateway": "gateway_"}
 """The packages with benchmarks, and the prefix of their names."""
 
 
