@@ -22,13 +22,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, cast
 
 from coterie.broker.server.client_connection import ClientConnection
 from coterie.broker.server.request_memory import Progress
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
+from coterie.gateway.path.cutting import Begun, FrameCutter, Sink, discard
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.frames import (
     PRODUCE_START_BYTES_MAX,
@@ -68,13 +68,6 @@ _UPSTREAM_FULL: Final = 16
 _INNER_FULL: Final = 32
 
 
-_Sink: TypeAlias = Callable[[Any], None]
-
-
-def _discard(_: bytes) -> None:
-    """Drop a request that has its response."""
-
-
 class ClientSide(asyncio.Protocol):
     """A client's connection to the port of one upstream broker, or to the port of
     coordination, where `broker_id` is None.
@@ -107,14 +100,10 @@ class ClientSide(asyncio.Protocol):
         self._inner: InnerConnection | None = None
         self._is_client_full = False
         self._is_lost = False
-        self._is_cutting = False
         self._holds = 0
-        self._left = 0
-        self._sink: _Sink = _discard
-        self._to_inner: _Sink = _discard
-        self._to_upstream: _Sink = _discard
-        self._rest = bytearray()
-        self._wanted = 0
+        self._cutter = FrameCutter(self._begin)
+        self._to_inner: Sink = discard
+        self._to_upstream: Sink = discard
         self._progress = Progress()
 
     # Callbacks of asyncio.
@@ -146,10 +135,9 @@ class ClientSide(asyncio.Protocol):
         self._path.limits.remove(self._address)
         if self._inner is not None:
             self._inner.lose()
-        if self._connecting is not None and not self._rest:
+        if self._connecting is not None and not self._cutter.kept:
             self._connecting.cancel()
-        self._holds &= ~_MANY_EXPECTED
-        self._go_on()
+        self._release(_MANY_EXPECTED)
         if self._upstream is not None:
             self._upstream.close()
 
@@ -181,73 +169,23 @@ class ClientSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on requests."""
         self._idle_sweeps = 0
-        # Some transports deliver data after `pause_reading`.
-        if self._rest or self._holds & _STOPPED:
-            self._rest += data
-            self._go_on()
-        elif self._left > len(data):
-            self._left -= len(data)
-            self._sink(data)
-        else:
-            self._cut(data)
+        try:
+            self._cutter.feed(data)
+        except MalformedFrame as error:
+            self._fail(f"invalid request: {error}")
+        self.deliver()
 
     # Requests.
 
     def _go_on(self) -> None:
-        """Cut what was received and kept, unless it has to wait."""
-        if (
-            not self._holds & _STOPPED
-            and not self._is_cutting
-            and self._rest
-            and len(self._rest) >= self._wanted
-        ):
-            data = bytes(self._rest)
-            self._rest.clear()
-            self._cut(data)
-
-    def _cut(self, data: bytes) -> None:
-        self._is_cutting = True
+        """Pass on requests that had to wait."""
         try:
-            self._pass_on(data)
+            self._cutter.go_on()
         except MalformedFrame as error:
             self._fail(f"invalid request: {error}")
-        finally:
-            self._is_cutting = False
         self.deliver()
 
-    def _pass_on(self, data: bytes) -> None:
-        """Pass each frame to where it belongs; keep an incomplete start, and what has
-        to wait."""
-        end = len(data)
-        begin, at = 0, self._left
-        self._left = self._wanted = 0
-        try:
-            while at < end and not self._holds & _STOPPED:
-                begun = self._begin(data, at)
-                if begun is None:
-                    break
-                sink, after = begun
-                if sink is not self._sink:
-                    self._flush(data, begin, at)
-                    begin = at
-                    self._sink = sink
-                at = after
-        finally:
-            # The requests before an invalid one are served.
-            if at > end:
-                self._left, at = at - end, end
-            self._flush(data, begin, at)
-        self._rest += memoryview(data)[at:]
-
-    def _flush(self, data: bytes, begin: int, end: int) -> None:
-        if end - begin == len(data):
-            self._sink(data)
-        elif end > begin and self._sink is self._to_inner:
-            self._sink(data[begin:end])
-        elif end > begin:
-            self._sink(memoryview(data)[begin:end])
-
-    def _begin(self, data: bytes, at: int) -> tuple[_Sink, int] | None:
+    def _begin(self, data: bytes, at: int) -> Begun | None:
         """Return where the request at `at` goes, and the position after it; None when
         it has to wait or more of it is needed.
 
@@ -256,7 +194,7 @@ class ClientSide(asyncio.Protocol):
         if self._exchange is not None and self._exchange.expects_token:
             return self._begin_token(data, at)
         if len(data) - at < REQUEST_HEAD.size:
-            self._wanted = REQUEST_HEAD.size
+            self._cutter.wanted = REQUEST_HEAD.size
             return None
         size, key, version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
         if not REQUEST_BYTES_MIN <= size <= self._size_max(key):
@@ -267,7 +205,7 @@ class ClientSide(asyncio.Protocol):
             self._hold(_ENDED)
             return None
         if route == data_path.INNER:
-            return self._begin_inner(), after
+            return Begun(self._begin_inner(), after)
         if route == data_path.WHOLE:
             return self._begin_whole(data, at, after)
         rewrite = None
@@ -280,7 +218,7 @@ class ClientSide(asyncio.Protocol):
             self._expect(
                 Rewritten(correlation_id, rewrite) if rewrite else correlation_id
             )
-        return self._to_upstream, after
+        return Begun(self._to_upstream, after)
 
     def _has_response(self, data: bytes, at: int) -> bool | None:
         """Return whether a Produce request has a response: not with acks=0; None while
@@ -292,7 +230,7 @@ class ClientSide(asyncio.Protocol):
         count = len(data) - at
         if count > PRODUCE_START_BYTES_MAX:
             raise MalformedFrame(f"no acks in {count} bytes of a Produce request")
-        self._wanted = count + 1
+        self._cutter.wanted = count + 1
         return None
 
     def _size_max(self, key: int) -> int:
@@ -309,7 +247,7 @@ class ClientSide(asyncio.Protocol):
         if len(self._expected) >= EXPECTED_MAX:
             self._hold(_MANY_EXPECTED)
 
-    def _begin_inner(self) -> _Sink:
+    def _begin_inner(self) -> Sink:
         exchange = self._exchange
         if exchange is not None and exchange.principal is None:
             raise MalformedFrame("a request for a group before authentication")
@@ -326,43 +264,42 @@ class ClientSide(asyncio.Protocol):
             self._inner.set_outer_full(is_full=self._is_client_full)
             if exchange is not None and exchange.principal is not None:
                 self._inner.connection.principal = exchange.principal
-            self._to_inner = self._inner.connection.data_received
+            receive = self._inner.connection.data_received
+            self._to_inner = lambda data: receive(bytes(data))
         self._expect(None)
         return self._to_inner
 
-    def _begin_whole(
-        self, data: bytes, at: int, after: int
-    ) -> tuple[_Sink, int] | None:
+    def _begin_whole(self, data: bytes, at: int, after: int) -> Begun | None:
         """Decide the route of a request by its content."""
         if after - at > WHOLE_BYTES_MAX:
             raise MalformedFrame(f"frame of {after - at} bytes")
         if after > len(data):
-            self._wanted = after - at
+            self._cutter.wanted = after - at
             return None
         _, key, version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
         frame = data[at:after]
         if key == ApiKey.FIND_COORDINATOR and finds_groups(frame):
-            return self._begin_inner(), after
+            return Begun(self._begin_inner(), after)
         if key == ApiKey.API_VERSIONS:
             refusal = self._rewriting.refuse_api_versions(version, correlation_id)
             if refusal is not None:
                 self._expect(refusal)
-                return _discard, after
+                return Begun(discard, after)
         if not self._has_upstream():
             return None
         if key in _SASL and self._exchange is not None:
-            return self._begin_sasl(frame, correlation_id), after
+            return Begun(self._begin_sasl(frame, correlation_id), after)
         if key in _SASL:
             self._expect(correlation_id)
         else:
             rewrite = self._rewriting.of(key, version)
             assert rewrite is not None
             self._expect(Rewritten(correlation_id, rewrite))
-        return self._to_upstream, after
+        return Begun(self._to_upstream, after)
 
     # SASL.
 
-    def _begin_sasl(self, frame: bytes, correlation_id: int) -> _Sink:
+    def _begin_sasl(self, frame: bytes, correlation_id: int) -> Sink:
         """Forward a request that the exchange has read, or send its refusal."""
         assert self._exchange is not None
         refusal = self._exchange.request(frame[SIZE_BYTES:])
@@ -371,11 +308,11 @@ class ClientSide(asyncio.Protocol):
             return self._to_upstream
         self._expect(refusal)
         self._hold(_ENDED)
-        return _discard
+        return discard
 
-    def _begin_token(self, data: bytes, at: int) -> tuple[_Sink, int] | None:
+    def _begin_token(self, data: bytes, at: int) -> Begun | None:
         if len(data) - at < SIZE_BYTES:
-            self._wanted = SIZE_BYTES
+            self._cutter.wanted = SIZE_BYTES
             return None
         size = read_size(data, at)
         size_max = self._path.connections.settings.sasl_server_max_receive_size
@@ -383,14 +320,14 @@ class ClientSide(asyncio.Protocol):
             raise MalformedFrame(f"SASL token of {size} bytes")
         after = at + SIZE_BYTES + size
         if after > len(data):
-            self._wanted = after - at
+            self._cutter.wanted = after - at
             return None
         if not self._has_upstream():
             return None
         assert self._exchange is not None
         self._exchange.request(data[at + SIZE_BYTES : after])
         self._expect_sasl(None)
-        return self._to_upstream, after
+        return Begun(self._to_upstream, after)
 
     def _expect_sasl(self, correlation_id: int | None) -> None:
         """Pass the response to the observer; keep later requests until then."""
@@ -498,10 +435,11 @@ class ClientSide(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        is_sending = self._left and self._sink is self._to_upstream
+        cutter = self._cutter
+        is_sending = cutter.left and cutter.sink is self._to_upstream
         is_idle = not is_sending and not any(map(_is_forwarded, self._expected))
         if self._broker_id is None and self._exchange is None and is_idle:
-            self._to_upstream = _discard
+            self._to_upstream = discard
             return
         _LOGGER.debug("%s: upstream closed the connection: %s", self._address, exc)
         self._hold(_ENDED)
@@ -524,11 +462,13 @@ class ClientSide(asyncio.Protocol):
 
     def _hold(self, reason: int) -> None:
         self._holds |= reason
+        self._cutter.is_stopped = bool(self._holds & _STOPPED)
         self._update_reading()
 
     def _release(self, reason: int) -> None:
         if self._holds & reason:
             self._holds &= ~reason
+            self._cutter.is_stopped = bool(self._holds & _STOPPED)
             self._go_on()
             self._update_reading()
 
@@ -544,9 +484,7 @@ class ClientSide(asyncio.Protocol):
     def _end(self) -> None:
         """Read no more requests; close after the responses that are expected."""
         self._hold(_ENDED)
-        self._rest.clear()
-        if not self._is_cutting:
-            self.deliver()
+        self.deliver()
 
     def _fail(self, reason: str, kind: str = "invalid request") -> None:
         """Log the reason and end the connection; count it by its kind."""
@@ -589,7 +527,7 @@ class ClientSide(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        incomplete = 0 if self._holds else len(self._rest)
+        incomplete = 0 if self._holds else len(self._cutter.kept)
         unsent = transport.get_write_buffer_size()
         self._progress.check(incomplete, unsent, is_paused=bool(self._holds))
         timeout_ms = self._path.connections.settings.connection_request_timeout_ms
