@@ -22,7 +22,12 @@ VIEW = View((A, B), (0, 1, -1, 0), 7)
 
 
 def metadata_of(
-    info: NodeInfo, shards: tuple[int, ...] = (), generation: int = -1, started: int = 1
+    info: NodeInfo,
+    shards: tuple[int, ...] = (),
+    generation: int = -1,
+    started: int = 1,
+    *,
+    is_serving: bool = False,
 ) -> NodeMetadata:
     return NodeMetadata(
         name=info.name,
@@ -33,6 +38,7 @@ def metadata_of(
         started_ms=started,
         generation=generation,
         shards=list(shards),
+        is_serving=is_serving,
     )
 
 
@@ -106,3 +112,19 @@ def test_of_two_processes_with_one_name_the_newer_one_is_the_node() -> None:
 def test_a_member_that_is_no_node_gets_no_shard() -> None:
     members = [JoinedMember("1", None, b"?"), member("2", metadata_of(A))]
     assert make_view(members, 2, NO_VIEW) == View((A,), (0, 0), -1)
+
+
+def test_a_shard_that_another_node_serves_is_released_first() -> None:
+    serving = metadata_of(A, (0, 1, 2, 3), 7, is_serving=True)
+    view = make_view([member("1", serving), member("2", metadata_of(B))], 4, NO_VIEW)
+    assert view.owners == (0, 0, -1, -1)
+    released = metadata_of(A, (0, 1), 8, is_serving=True)
+    view = make_view([member("1", released), member("2", metadata_of(B))], 4, NO_VIEW)
+    assert view.owners == (0, 0, 1, 1)
+
+
+def test_a_removed_node_keeps_no_shard_from_its_new_owner() -> None:
+    removed = metadata_of(A, (0, 1, 2, 3), 7)
+    owner = metadata_of(B, (0, 1, 2, 3), 8, is_serving=True)
+    view = make_view([member("1", removed), member("2", owner)], 4, NO_VIEW)
+    assert view.owners == (1, 1, -1, -1)

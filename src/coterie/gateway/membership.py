@@ -3,9 +3,12 @@
 Joining this group is how a node is alive. Its leader assigns the shards, and every
 assignment names all live nodes with their shards, so each node knows each owner.
 
-Nodes are cooperative members: a node serves its shards while the group rebalances. The
-new owner of a shard takes it over as soon as it has its assignment. The producer epoch
-and the barrier of the shard's log keep the old owner's writes out (`gateway/log`).
+Nodes are cooperative members: a node serves its shards while the group rebalances. A
+shard that moves from one live node to another has no owner for one generation. The old
+owner releases it in this generation and joins again, and the new owner takes it over
+in the next. So no two nodes respond from the state of one shard, even when one of them
+receives its assignment late. The producer epoch and the barrier of the shard's log keep
+late writes out (`gateway/log`).
 
 Nodes are static members by name (KIP-345), so that one which restarts within the
 session time-out gets its shards back without a rebalance. A coordinator before Kafka
@@ -170,6 +173,7 @@ class NodeMembership:
             join=self._join,
             generation=self._claim.generation,
             shards=sorted(self._claim.shards),
+            is_serving=self._generation >= 0,
         )
         return {PROTOCOL: write_metadata(metadata)}
 
@@ -201,6 +205,8 @@ class NodeMembership:
             len(shards),
             len(view.owners),
         )
+        released = self._claim.shards if self._generation >= 0 else frozenset()
+        released = frozenset(released) - shards
         self.view = view
         self._claim = Claim(shards, generation)
         self._generation = generation
@@ -209,8 +215,13 @@ class NodeMembership:
         if self._info not in view.nodes:
             # A static member that returns gets the assignment of its predecessor, which
             # may have other addresses.
-            self._join += 1
-            self._member.rejoin("the addresses of the node have changed")
+            self._rejoin("the addresses of the node have changed")
+        elif any(view.owners[shard] < 0 for shard in released):
+            self._rejoin("the node has released shards for other nodes")
+
+    def _rejoin(self, reason: str) -> None:
+        self._join += 1
+        self._member.rejoin(reason)
 
     async def _lost(self) -> None:
         # The claim stays: the node gets the same shards again unless another node has
@@ -268,7 +279,8 @@ def make_view(
 
     A node that has just restarted claims what it owned in the `previous` view. A member
     whose metadata cannot be read gets no shard. Of two members with one name the
-    process that was started last is the node.
+    process that was started last is the node. A shard that another node still serves
+    has no owner, until that node has released it.
     """
     nodes: dict[str, NodeMetadata] = {}
     for member in sorted(members, key=lambda each: each.member_id):
@@ -288,7 +300,16 @@ def make_view(
         else Claim(frozenset(each.shards), each.generation)
         for name, each in nodes.items()
     }
-    owners = owners_of(assign_shards(claims, shard_count), names, shard_count)
+    serving = {
+        name: frozenset(claims[name].shards) for name in names if nodes[name].is_serving
+    }
+    assigned = {
+        name: shards.difference(
+            *(served for other, served in serving.items() if other != name)
+        )
+        for name, shards in assign_shards(claims, shard_count).items()
+    }
+    owners = owners_of(assigned, names, shard_count)
     return View(tuple(nodes[name].info for name in names), owners, -1)
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from coterie.errors import MalformedFrame
 from coterie.gateway.view import NodeInfo, View
 from coterie.wire.codec import decode, encode
-from coterie.wire.schema import Message, Struct, array, int32, int64, string
+from coterie.wire.schema import Message, Struct, array, boolean, int32, int64, string
 
 PROTOCOL: Final = "coterie-shards"
 """The name of the protocol, as in JoinGroup."""
@@ -39,7 +39,8 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
 
     `started_ms` orders two processes with one name. `join` is different in each
     JoinGroup that must cause a rebalance: a coordinator answers a known member with
-    known metadata from the current generation.
+    known metadata from the current generation. `is_serving` is whether the node serves
+    the shards now, and not only did so before it was removed from the group.
     """
 
     name: str = string()
@@ -52,6 +53,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     join: int = int32()
     generation: int = int32(default=-1)
     shards: list[int] = array("int32")
+    is_serving: bool = boolean()
 
     @property
     def info(self) -> NodeInfo:
