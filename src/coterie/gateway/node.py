@@ -12,7 +12,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from typing import Final
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.broker.runtime.system import suspended_clock, wall_clock
 from coterie.broker.server.broker import Broker, Node
+from coterie.broker.server.call import Handler
 from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
 from coterie.client.admin.admin_client import AdminClient
@@ -41,10 +42,12 @@ from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.status import NodeStatus
+from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.acls import AclFeed
 from coterie.gateway.upstream.catalog_feed import CatalogFeed
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
+from coterie.gateway.upstream.transactions import TransactionClient
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 from coterie.types import SecurityProtocol
 
@@ -130,7 +133,8 @@ class Gateway:
         upstream = UpstreamClient(plan.bootstrap, plan.client, topic.name)
         running.push_async_callback(upstream.close)
         await upstream.start()
-        await self._listen(cluster, topic)
+        handlers = self._make_handlers(topic)
+        await self._listen(cluster, topic, handlers)
         self._own(upstream, topic)
         await self._start_monitor(topic)
         await self._join(topic)
@@ -181,7 +185,19 @@ class Gateway:
             running.push_async_callback(self._mirror.close)
             self._mirror.start()
 
-    async def _listen(self, cluster: Cluster, topic: ShardsTopic) -> None:
+    def _make_handlers(self, topic: ShardsTopic) -> Mapping[int, Handler]:
+        """Return the handlers of the APIs that the node serves itself."""
+        plan = self.plan
+        client = TransactionClient(plan.bootstrap, plan.client, topic.name)
+        self._running.push_async_callback(client.close)
+        transactions = GatewayTransactions(
+            self.broker.runtime, client, asyncio.get_running_loop()
+        )
+        return {**group_handlers(lambda: self.view), **transactions.handlers}
+
+    async def _listen(
+        self, cluster: Cluster, topic: ShardsTopic, handlers: Mapping[int, Handler]
+    ) -> None:
         """Open the ports. Raises OSError when one is unavailable."""
         plan = self.plan
         metadata = await cluster.retrying(lambda: cluster.metadata([]))
@@ -193,7 +209,7 @@ class Gateway:
         while True:
             tries -= 1
             port = plan.port or _free_port(plan.host)
-            listeners = self._make_listeners(port, brokers, topic)
+            listeners = self._make_listeners(port, brokers, topic, handlers)
             try:
                 await listeners.start()
             except OSError:
@@ -206,7 +222,11 @@ class Gateway:
         self._running.push_async_callback(_close, listeners)
 
     def _make_listeners(
-        self, port: int, brokers: list[UpstreamBroker], topic: ShardsTopic
+        self,
+        port: int,
+        brokers: list[UpstreamBroker],
+        topic: ShardsTopic,
+        handlers: Mapping[int, Handler],
     ) -> Listeners:
         plan, broker = self.plan, self.broker
         advertised = plan.advertised_port or port
@@ -221,9 +241,7 @@ class Gateway:
         broker.nodes[:] = [node]
         addresses = Addresses(lambda: self.view, info)
         addresses.learn(brokers)
-        connections = Connections(
-            plan.settings, group_handlers(lambda: self.view), _security(plan)
-        )
+        connections = Connections(plan.settings, handlers, _security(plan))
         needs_principal = not isinstance(broker.authorizer, AllowAll)
 
         def new_exchange() -> SaslExchange:

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
@@ -297,8 +298,7 @@ def add_offsets_to_txn(call: Call) -> None:
     request: AddOffsetsToTxnRequest = call.request
     broker = call.node.broker
     try:
-        _check_transactional_id(call, request.transactional_id)
-        _check_group(call, request.group_id)
+        check_offsets_to_txn(call)
         _check_coordinator(call, request.transactional_id)
         claim = Claim(
             request.transactional_id, request.producer_id, request.producer_epoch
@@ -307,12 +307,25 @@ def add_offsets_to_txn(call: Call) -> None:
         partition = TopicPartition(OFFSETS_TOPIC, shard)
         broker.transactions.add_partitions(claim, [partition])
     except ApiError as error:
-        code = _code_for_version(error, call.api_version, _FENCED_SINCE)
-        call.respond(AddOffsetsToTxnResponse(error_code=code))
+        refuse_offsets_to_txn(call, error)
         return
     _when_durable(
         call, lambda error: call.respond(AddOffsetsToTxnResponse(error_code=error))
     )
+
+
+def check_offsets_to_txn(call: Call) -> None:
+    """Raise ApiError unless the principal may commit offsets of the group in the
+    transaction that AddOffsetsToTxn names."""
+    request: AddOffsetsToTxnRequest = call.request
+    _check_transactional_id(call, request.transactional_id)
+    _check_group(call, request.group_id)
+
+
+def refuse_offsets_to_txn(call: Call, error: ApiError) -> None:
+    """Respond to AddOffsetsToTxn with an error."""
+    code = _code_for_version(error, call.api_version, _FENCED_SINCE)
+    call.respond(AddOffsetsToTxnResponse(error_code=code))
 
 
 # EndTxn.
@@ -354,13 +367,42 @@ def end_txn(call: Call) -> None:
 
 
 def txn_offset_commit(call: Call) -> None:
-    """Submit the topics that exist and that the principal has READ on to the group's
-    shard.
+    """Append offsets to the shard's log as a transactional batch, which is committed
+    with the transaction.
 
-    The shard appends the offsets as a transactional batch; they are committed with the
-    transaction. From v5 on the request also adds the shard's partition to the
-    transaction (KIP-890); before, AddOffsetsToTxn must have added it. Without any
-    partition that exists there is no transaction to join.
+    From v5 on the request also adds the shard's partition to the transaction (KIP-890);
+    before, AddOffsetsToTxn must have added it.
+    """
+    check_commit(call, partial(_commit_in_log, call))
+
+
+class CheckedCommit(NamedTuple):
+    """A TxnOffsetCommit request whose principal was authorized.
+
+    `request` has the topics that exist and that the principal has READ on. One of the
+    functions is called once: `respond` with the shard's response, or `refuse` with an
+    error of all these topics.
+    """
+
+    request: TxnOffsetCommitRequest
+    shard: int
+    respond: Callable[[Struct], None]
+    refuse: Callable[[ErrorCode], None]
+
+    @property
+    def claim(self) -> Claim:
+        """The producer of the transaction."""
+        request = self.request
+        return Claim(
+            request.transactional_id, request.producer_id, request.producer_epoch
+        )
+
+
+def check_commit(call: Call, commit: Callable[[CheckedCommit], None]) -> None:
+    """Pass what the principal may commit to `commit`.
+
+    Without any partition that exists there is no transaction to join, and the response
+    is sent at once.
     """
     request: TxnOffsetCommitRequest = call.request
     broker = call.node.broker
@@ -382,18 +424,14 @@ def txn_offset_commit(call: Call) -> None:
     if not division.existing:
         call.respond(TxnOffsetCommitResponse(topics=division.merge(())))
         return
-    shard = broker.shard_of(request.group_id)
-    try:
-        _join_transaction(call, shard)
-    except ApiError as error:
-        topics = division.refuse_all(error.code)
-        call.respond(TxnOffsetCommitResponse(topics=topics))
-        return
 
     def respond(response: Struct) -> None:
         assert isinstance(response, TxnOffsetCommitResponse)
         response.topics = division.merge(response.topics)
         call.respond(response)
+
+    def refuse(code: ErrorCode) -> None:
+        call.respond(TxnOffsetCommitResponse(topics=division.refuse_all(code)))
 
     request.topics = [
         TxnOffsetCommitRequestTopic(
@@ -401,32 +439,52 @@ def txn_offset_commit(call: Call) -> None:
         )
         for topic in division.existing
     ]
-    broker.runtime.submit(shard, request, call, respond)
+    shard = broker.shard_of(request.group_id)
+    commit(CheckedCommit(request, shard, respond, refuse))
 
 
-def _join_transaction(call: Call, shard: int) -> None:
+def _commit_in_log(call: Call, commit: CheckedCommit) -> None:
+    try:
+        _join_transaction(call, commit)
+    except ApiError as error:
+        commit.refuse(error.code)
+        return
+    runtime = call.node.broker.runtime
+    runtime.submit(commit.shard, commit.request, call, commit.respond)
+
+
+def _join_transaction(call: Call, commit: CheckedCommit) -> None:
     """Add the shard's partition to the transaction, or check that it was added."""
-    request: TxnOffsetCommitRequest = call.request
-    if request.group_id == "":
+    if commit.request.group_id == "":
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    if call.node.broker.shard_node(shard) is not call.node:
+    if call.node.broker.shard_node(commit.shard) is not call.node:
         raise ApiError(ErrorCode.NOT_COORDINATOR)
-    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-    partition = TopicPartition(OFFSETS_TOPIC, shard)
+    claim = commit.claim
+    partition = TopicPartition(OFFSETS_TOPIC, commit.shard)
     plane = call.node.broker.transactions
     try:
-        if call.api_version >= _COMMIT_ADDS_PARTITION_SINCE:
+        if commit_adds_partition(call):
             plane.add_partitions(claim, [partition])
         elif not plane.includes(claim, partition):
-            raise ApiError(
-                ErrorCode.TRANSACTION_ABORTABLE
-                if call.api_version >= _COMMIT_ABORTABLE_SINCE
-                else ErrorCode.INVALID_TXN_STATE
-            )
+            raise ApiError(code_of_missing_partition(call))
     except ApiError as error:
         if error.code is ErrorCode.PRODUCER_FENCED:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
         raise
+
+
+def commit_adds_partition(call: Call) -> bool:
+    """Return whether a TxnOffsetCommit also adds the shard's partition to the
+    transaction (KIP-890)."""
+    return call.api_version >= _COMMIT_ADDS_PARTITION_SINCE
+
+
+def code_of_missing_partition(call: Call) -> ErrorCode:
+    """Return the error of a TxnOffsetCommit when the transaction does not include the
+    shard's partition."""
+    if call.api_version >= _COMMIT_ABORTABLE_SINCE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return ErrorCode.INVALID_TXN_STATE
 
 
 def _may_read(call: Call, topic: TxnOffsetCommitRequestTopic) -> bool:
