@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
+    from coterie.client.classic_consumer import ClassicConsumer, ClassicConsumerOptions
     from coterie.client.classic_member import ClassicMember
     from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
     from coterie.client.classic_requests import JoinedMember
@@ -229,6 +230,10 @@ _MODULES: Final = {
         "ScramInfo",
         "ScramUpsertion",
     ),
+    "coterie.client.classic_consumer": (
+        "ClassicConsumer",
+        "ClassicConsumerOptions",
+    ),
     "coterie.client.classic_member": ("ClassicMember",),
     "coterie.client.classic_options": (
         "AssignMembers",
@@ -336,6 +341,8 @@ __all__ = [
     "AtTime",
     "AuthenticationFailed",
     "BrokerVersions",
+    "ClassicConsumer",
+    "ClassicConsumerOptions",
     "ClassicMember",
     "ClassicOptions",
     "ClientAssignor",

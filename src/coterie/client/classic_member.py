@@ -180,6 +180,11 @@ class ClassicMember:
         return self._identity.group_id
 
     @property
+    def cluster(self) -> Cluster:
+        """The connections of this member, for other requests."""
+        return self._cluster
+
+    @property
     def member_id(self) -> MemberId:
         """The member id that the coordinator gave; empty before."""
         return self._session.member_id
