@@ -22,7 +22,7 @@ from coterie.client.options import ClientOptions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.group_apis import group_handlers
-from coterie.gateway.path.listeners import Listeners, open_listeners
+from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
@@ -75,8 +75,8 @@ class ThreadGateway:
         **settings: Any,
     ) -> None:
         self.brokers = list(brokers)
-        self.port = free_ports(len(self.brokers) + 3)
-        self.own = NodeInfo("a", HOST, self.port, self.port + 1)
+        self.port = 0
+        self.own = NodeInfo("a", HOST, 0, 0)
         self.view = View((self.own,), (0,) * 50, 1)
         self._has_topics = has_topics
         self._authorizer = authorizer
@@ -115,7 +115,7 @@ class ThreadGateway:
             self._settings, MemoryLog(), authorizer=self._authorizer
         )
         broker = self.assembly.broker
-        node = Node(self.own.node_id, HOST, self.port, broker, self._protocol)
+        node = Node(self.own.node_id, HOST, 0, broker, self._protocol)
         broker.nodes.append(node)
         self.assembly.start()
         if self._has_topics:
@@ -126,6 +126,20 @@ class ThreadGateway:
         connections = Connections(
             self._settings, group_handlers(lambda: self.view), security
         )
+        # A free port may become the source of another connection before it is opened.
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._listen(node, connections)
+            except OSError:
+                await self.listeners.stop_accepting()
+            else:
+                return
+        raise AssertionError("no free ports")
+
+    async def _listen(self, node: Node, connections: Connections) -> None:
+        self.port = node.port = free_ports(len(self.brokers) + 3)
+        self.own = NodeInfo("a", HOST, self.port, self.port + 1)
+        self.view = View((self.own,), (0,) * 50, 1)
         addresses = Addresses(lambda: self.view, self.own)
         addresses.learn(self.brokers)
         self.path = DataPath(
@@ -136,7 +150,8 @@ class ThreadGateway:
             topic=TOPIC,
             new_exchange=self._new_exchange,
         )
-        self.listeners = await open_listeners(self.path, HOST, self.port)
+        self.listeners = Listeners(self.path, HOST, self.port)
+        await self.listeners.start()
 
     async def _stop(self) -> None:
         await self.listeners.stop_accepting()

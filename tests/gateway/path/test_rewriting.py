@@ -426,7 +426,7 @@ def test_a_leader_learned_from_upstream_gets_a_port() -> None:
     view = View((A,), (), 1)
     addresses = Addresses(lambda: view, A)
     news: list[int] = []
-    addresses.on_new = lambda: news.append(len(addresses.brokers))
+    addresses.on_new = lambda: news.append(addresses.count)
 
     addresses.learn([UpstreamBroker(7, "up", 1), UpstreamBroker(2, "up", 2)])
     addresses.learn([UpstreamBroker(7, "moved", 3)])

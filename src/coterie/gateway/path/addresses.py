@@ -25,16 +25,17 @@ class UpstreamBroker(NamedTuple):
 class Addresses:
     """The upstream brokers by id, and the view of the gateway's nodes.
 
-    A broker that was seen once keeps its place, because upstream's Metadata lists only
-    brokers that are alive, and the ports of the others must not move. `on_new` is
-    called after a broker was added.
+    A broker that was known once keeps its place, because upstream's Metadata lists only
+    brokers that are alive, and the ports of the others must not move. All nodes must
+    know the same ids, so those of replicas count even while their broker is down.
+    `on_new` is called after a broker was added.
     """
 
     def __init__(self, view: Callable[[], View], own: NodeInfo) -> None:
         self._view = view
         self._own = own
         self._brokers: dict[int, Address] = {}
-        self._order: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self._turn = 0
         self.on_new: Callable[[], None] | None = None
 
@@ -45,27 +46,38 @@ class Addresses:
 
     @property
     def brokers(self) -> Mapping[int, Address]:
-        """The addresses of the upstream brokers, in the order of their ids."""
+        """The addresses of the upstream brokers whose address is known."""
         return self._brokers
+
+    @property
+    def count(self) -> int:
+        """The number of known brokers."""
+        return len(self._positions)
 
     def learn(self, brokers: Iterable[UpstreamBroker]) -> None:
         """Add brokers, and replace the addresses of known ones."""
-        known = len(self._brokers)
+        ids = []
         for broker_id, host, port in brokers:
             self._brokers[broker_id] = Address(host, port)
-        if len(self._brokers) > known:
-            self._brokers = dict(sorted(self._brokers.items()))
-            self._order = {each: at for at, each in enumerate(self._brokers)}
+            ids.append(broker_id)
+        self.learn_ids(ids)
+
+    def learn_ids(self, broker_ids: Iterable[int]) -> None:
+        """Add brokers whose addresses are not known, as those of replicas."""
+        new = {each for each in broker_ids if each not in self._positions}
+        if new:
+            ids = sorted(new.union(self._positions))
+            self._positions = {each: at for at, each in enumerate(ids)}
             if self.on_new is not None:
                 self.on_new()
 
     def broker_at(self, position: int) -> int:
         """Return the id of the broker at a position in the order of the ids."""
-        return list(self._brokers)[position]
+        return list(self._positions)[position]
 
     def advertised(self, broker_id: int) -> Address:
         """Return the address at which clients reach a known broker."""
-        nodes, at = self.nodes, self._order[broker_id]
+        nodes, at = self.nodes, self._positions[broker_id]
         node = nodes[at % len(nodes)]
         return Address(node.host, node.broker_port + at)
 
@@ -76,7 +88,8 @@ class Addresses:
         Connections for coordination start with different brokers in turn.
         """
         if broker_id is not None:
-            return [self._brokers[broker_id]]
+            address = self._brokers.get(broker_id)
+            return [] if address is None else [address]
         addresses = list(self._brokers.values())
         self._turn += 1
         start = self._turn % max(len(addresses), 1)

@@ -98,6 +98,7 @@ class ClientSide(asyncio.Protocol):
         self._upstream: UpstreamSide | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._inner: InnerConnection | None = None
+        self._was_connected = False
         self._is_client_full = False
         self._is_lost = False
         self._holds = 0
@@ -394,9 +395,16 @@ class ClientSide(asyncio.Protocol):
     # The upstream connection.
 
     def _has_upstream(self) -> bool:
-        """Return whether requests can be forwarded; connect if they cannot."""
+        """Return whether requests can be forwarded; connect if they cannot.
+
+        A client that has authenticated must do so again on another connection, so its
+        own is closed.
+        """
         if self._upstream is None and not self._holds & _CONNECTING:
-            self._connect()
+            if self._was_connected and self._exchange is not None:
+                self._end()
+            else:
+                self._connect()
         return self._upstream is not None
 
     def _connect(self) -> None:
@@ -419,6 +427,7 @@ class ClientSide(asyncio.Protocol):
             self._fail(f"no connection to upstream: {error}", "upstream unreachable")
             return
         self._upstream, self._to_upstream = upstream, upstream.write
+        self._was_connected = True
         upstream.set_client_full(is_full=self._is_client_full)
         self._connecting = None
         self._release(_CONNECTING)
@@ -426,10 +435,10 @@ class ClientSide(asyncio.Protocol):
             upstream.close()
 
     def _upstream_lost(self, exc: Exception | None) -> None:
-        """Close the client's connection, so that it connects again and authenticates.
+        """Close the client's connection, so that it connects again.
 
         Upstream closes idle connections. A connection to coordination that carries only
-        heartbeats must survive that, unless it has authenticated.
+        heartbeats survives that.
         """
         self._upstream = None
         transport = self._transport
@@ -438,7 +447,7 @@ class ClientSide(asyncio.Protocol):
         cutter = self._cutter
         is_sending = cutter.left and cutter.sink is self._to_upstream
         is_idle = not is_sending and not any(map(_is_forwarded, self._expected))
-        if self._broker_id is None and self._exchange is None and is_idle:
+        if self._broker_id is None and is_idle:
             self._to_upstream = discard
             return
         _LOGGER.debug("%s: upstream closed the connection: %s", self._address, exc)

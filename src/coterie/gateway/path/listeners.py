@@ -87,7 +87,7 @@ class Listeners:
         A port serves the broker at its place in the order of the ids. New connections
         are tied to another broker after one with a smaller id appeared.
         """
-        while self._opened < len(self.path.addresses.brokers):
+        while self._opened < self.path.addresses.count:
             at = self._opened
             try:
                 await self._listen(at, self._port + 1 + at)
