@@ -70,11 +70,15 @@ async def test_a_running_node_reports_itself(
         assert ready["shards"] == {"active": SHARDS}
         status = json.loads((await answer(port, "/status"))[1])
         assert [each["shard"] for each in status["shards"]] == list(range(SHARDS))
+        assert {each["epoch"] for each in status["shards"]} == {0}
+        assert {each["end_offset"] for each in status["shards"]} == {1}
         assert status["cluster_id"] == server.server.assembly.broker.cluster_id
         code, text = await answer(port, "/metrics")
         assert code == 200
         assert f'coterie_gateway_shards{{phase="active"}} {SHARDS}.0' in text
         assert f"coterie_gateway_takeovers_total {SHARDS}.0" in text
+        barriers = f"coterie_gateway_produce_seconds_count {SHARDS}.0"
+        assert barriers in text
         assert (await answer(port, "/health"))[0] == 200
 
         words = f"gateway status --upstream {first.plan.bootstrap} --name monitored"

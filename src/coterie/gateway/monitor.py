@@ -14,7 +14,15 @@ from coterie.broker.server.monitoring import Monitoring
 from coterie.gateway.metrics import GatewayMetrics
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.plan import GatewayPlan
-from coterie.gateway.status import ACTIVE, NodeStatus, ShardStatus
+from coterie.gateway.status import (
+    ACTIVE,
+    ASSIGNED,
+    FAILED,
+    LOADING,
+    TAKING_OVER,
+    NodeStatus,
+    ShardStatus,
+)
 
 
 class NodeMonitor:
@@ -55,14 +63,17 @@ def shard_statuses(
     now_ms = clock()
     for index in sorted(ownership.shards):
         driven = broker.runtime.shards[index]
-        phase = {Phase.ACTIVE: ACTIVE, Phase.LOADING: "loading"}.get(
-            driven.phase, "failed" if ownership.is_failed(index) else "assigned"
+        phase = {Phase.ACTIVE: ACTIVE, Phase.LOADING: LOADING}.get(
+            driven.phase, FAILED if ownership.is_failed(index) else ASSIGNED
         )
+        progress = ownership.progress(index)
+        if phase == LOADING and progress.barrier < 0:
+            phase = TAKING_OVER
         yield ShardStatus(
             shard=index,
             phase=phase,
-            epoch=-1,
-            offset=0,
-            end_offset=-1,
+            epoch=progress.epoch,
+            offset=progress.offset,
+            end_offset=progress.barrier + 1 if progress.barrier >= 0 else -1,
             since_ms=now_ms - ownership.since_ms(index),
         )

@@ -131,6 +131,7 @@ class Gateway:
         await self._start_group_server(cluster, topic)
         self._adopt_and_mirror()
         upstream = UpstreamClient(plan.bootstrap, plan.client, topic.name)
+        upstream.counts = self.counts
         running.push_async_callback(upstream.close)
         await upstream.start()
         handlers = self._make_handlers(topic)
@@ -278,6 +279,7 @@ class Gateway:
             wall=wall_clock,
             slices=Slices(loop),
             fenced=fenced,
+            counts=self.counts,
         )
         self._ownership = Ownership(
             self.broker.runtime,

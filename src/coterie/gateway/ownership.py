@@ -25,6 +25,7 @@ from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
 from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.gateway.counts import GatewayCounts
+from coterie.types import LogOffset
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -33,12 +34,25 @@ RETRY_MAX_MS: Final = 10_000
 """The delays before a shard is taken over again, doubled after each failure."""
 
 
+class Progress(NamedTuple):
+    """How far a shard is taken over."""
+
+    epoch: int = -1
+    """The producer epoch, which fences earlier owners; -1 before it is known."""
+    offset: LogOffset = 0
+    """The offset up to which the partition was replayed, or written after that."""
+    barrier: LogOffset = -1
+    """The offset of the own barrier, after which the shard is loaded; -1 before it is
+    written."""
+
+
 class OpenedShard(NamedTuple):
     """The store of a shard, and the function that stops everything that uses it: its
     loading, its writer and what follows its partition."""
 
     store: ShardStore
     close: Callable[[], None]
+    progress: Callable[[], Progress] = Progress
 
 
 class Lease:
@@ -132,6 +146,11 @@ class Ownership:
     def since_ms(self, index: int) -> int:
         """Return when an assigned shard was assigned, on the node's clock."""
         return self._shards[index].since_ms
+
+    def progress(self, index: int) -> Progress:
+        """Return how far an assigned shard is taken over."""
+        opened = self._shards[index].opened
+        return Progress() if opened is None else opened.progress()
 
     # The membership's events.
 

@@ -17,8 +17,12 @@ from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.view import View
 
 SCHEMA: Final = "coterie.gateway.node"
+ASSIGNED: Final = "assigned"
+TAKING_OVER: Final = "taking-over"
+LOADING: Final = "loading"
 ACTIVE: Final = "active"
-PHASES: Final = ("assigned", "taking-over", "loading", ACTIVE, "failed")
+FAILED: Final = "failed"
+PHASES: Final = (ASSIGNED, TAKING_OVER, LOADING, ACTIVE, FAILED)
 """The phases of a shard that is assigned to a node."""
 
 

@@ -165,6 +165,7 @@ def test_a_batch_is_sent_again_after_an_unknown_outcome(
     world.upstream.lose(is_appended=is_appended)
     world.retry()
     assert world.upstream.requests[0].batch == sent
+    assert world.writer.counts.produce_retries == 1
     world.upstream.answer()
     assert world.stored == [b"a"]
     assert world.is_durable(b"a")

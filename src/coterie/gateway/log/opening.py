@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from coterie.broker.log.log import BatchInfo, LogPartition
@@ -27,13 +27,14 @@ from coterie.errors import (
     LogError,
     RequestTimedOut,
 )
+from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
 from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.markers import MarkerTail, complete_batches
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
 from coterie.gateway.log.slices import Slices
-from coterie.gateway.ownership import OpenedShard
+from coterie.gateway.ownership import OpenedShard, Progress
 from coterie.gateway.upstream.topic import ShardsTopic
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset
@@ -73,6 +74,7 @@ class LogContext:
     slices: Slices
     fenced: Callable[[int], None]
     """The callback with a shard that has another owner."""
+    counts: GatewayCounts = field(default_factory=GatewayCounts)
 
 
 class ShardOpener:
@@ -84,7 +86,7 @@ class ShardOpener:
     def open(self, index: int) -> OpenedShard:
         """Return the store of a shard, for one try to take it over."""
         opening = self.opening(index)
-        return OpenedShard(opening.store, opening.close)
+        return OpenedShard(opening.store, opening.close, opening.progress)
 
     def opening(self, index: int) -> Opening:
         """Return one try to take a shard over, which `load` of its store begins."""
@@ -116,6 +118,7 @@ class Opening:
             context.steady,
             on_fenced=lambda: context.fenced(index),
         )
+        self.writer.counts = context.counts
         self.tail = MarkerTail(
             context.upstream,
             context.scheduler,
@@ -132,6 +135,15 @@ class Opening:
             self.writer,
             self.load,
             lambda _: context.slices.prioritize(self),
+        )
+
+    def progress(self) -> Progress:
+        """Return how far the shard is taken over."""
+        end = self.log.upstream_end if self._is_loaded else 0
+        return Progress(
+            self._producer.producer_epoch,
+            max(self._position, end),
+            self._barrier_offset,
         )
 
     def close(self) -> None:

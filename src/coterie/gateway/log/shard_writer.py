@@ -32,6 +32,7 @@ from coterie.errors import (
     LogError,
     RequestTimedOut,
 )
+from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.batches import merged, runs
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.upstream.upstream import Upstream
@@ -96,6 +97,7 @@ class _Batch:
     done: Callable[[LogOffset | CoterieError], None] | None = None
     """The callback of an application's batch; None for the shard's own."""
     is_in_flight: bool = False
+    was_sent: bool = False
     is_acknowledged: bool = False
     base: LogOffset = -1
     """The real offset of the first record; -1 if upstream did not return it."""
@@ -140,6 +142,8 @@ class ShardWriter(Durability):
         self._batch_bytes_max = batch_bytes_max
         self._partition = log.where.partition
         self._listeners: list[Callable[[LogError], None]] = []
+        self.counts = GatewayCounts()
+        """The counts of retries; a node sets its own."""
         self._producer = NO_PRODUCER
         self._era = 0
         """Incremented by `open` and by each failure: outcomes of an earlier era are
@@ -329,7 +333,8 @@ class ShardWriter(Durability):
 
     def _send_one(self, batch: _Batch) -> None:
         era = self._era
-        batch.is_in_flight = True
+        self.counts.produce_retries += batch.was_sent
+        batch.is_in_flight = batch.was_sent = True
         self._in_flight += 1
 
         def answered(result: LogOffset | CoterieError) -> None:

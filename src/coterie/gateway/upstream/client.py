@@ -37,6 +37,7 @@ from coterie.errors import (
     MalformedFrame,
     RequestTimedOut,
 )
+from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
 from coterie.gateway.upstream.topic_state import TopicState, call_back
@@ -92,6 +93,8 @@ class UpstreamClient:
     def __init__(
         self, bootstrap: str | Sequence[str], options: ClientOptions, topic: TopicName
     ) -> None:
+        self.counts = GatewayCounts()
+        """The observer of the times of Produce requests; a node sets its own."""
         self._topic = TopicState(topic, self.refresh)
         quick = replace(
             options,
@@ -166,9 +169,16 @@ class UpstreamClient:
         transactional_id: str | None = None,
     ) -> None:
         """Append a batch; see `Upstream`."""
+        loop = asyncio.get_running_loop()
+        sent_s = loop.time()
+
+        def answered(result: LogOffset | CoterieError) -> None:
+            self.counts.observe_produce(loop.time() - sent_s)
+            done(result)
+
         if not self._outbox:
-            asyncio.get_running_loop().call_soon(self._distribute)
-        self._outbox.append(PendingBatch(partition, batch, done, transactional_id))
+            loop.call_soon(self._distribute)
+        self._outbox.append(PendingBatch(partition, batch, answered, transactional_id))
 
     def fetch(
         self, partition: int, offset: LogOffset, done: FetchDone, *, wait_ms: int = 0
