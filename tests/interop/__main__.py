@@ -1,4 +1,5 @@
-"""Run the tests of this folder against Apache Kafka too.
+"""Run the tests of this folder against Apache Kafka, and what runs Kafka's programs
+against Coterie too.
 
 `python -m tests.interop FOLDER [PYTEST-ARGUMENT ...]` fetches Kafka's jars into FOLDER
 and starts one node for the whole run. Where the jars are unavailable it prints a
@@ -105,7 +106,9 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
     interop = Run((TESTS,), arguments, INTEROP_FACTS, apart=EXCHANGES)
     exchanges = Run((EXCHANGES,), arguments, EXCHANGES_FACTS)
     members = Run(
-        (MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, MIRROR, PLANS), (), MEMBERS_FACTS
+        (MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, MIRROR, PLANS),
+        arguments,
+        MEMBERS_FACTS,
     )
     if FAILED in words:
         failed = json.loads(LAST_FAILED.read_text(encoding="utf-8"))

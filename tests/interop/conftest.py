@@ -1,7 +1,8 @@
 """Fixtures that run each test against Coterie and against Apache Kafka.
 
 `make interop` passes the address of a Kafka node in the environment; without it the
-tests run against Coterie alone.
+tests run against Coterie alone. Where `make test` runs a test against Coterie, `make
+interop` runs it against Kafka alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from .sasl_listener import SaslListener, start_with_sasl
 
 KAFKA: Final = variable_of("PLAIN")
 KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
-# These tests run tools or a node of Apache Kafka, so they need its jars.
+# These tests run tools or a node of Apache Kafka, so they need its jars: `make test`
+# leaves them out, like single tests with the mark `apache_tools`.
 APACHE_TOOLS: Final = [
     "test_admin_tools.py",
     "test_dump_log_segments.py",
@@ -40,6 +42,32 @@ collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS
 COMMAND_S: Final = 60.0
 # Settings of BASE that Coterie has too, so that both servers behave the same.
 SHARED: Final = tuple(name for name in BASE if name.startswith("group."))
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out what this run cannot do, or what another run does."""
+    if JARS not in os.environ:
+        for item in items:
+            if item.get_closest_marker("apache_tools"):
+                item.add_marker(pytest.mark.skip("needs the jars of Apache Kafka"))
+    if KAFKA in os.environ:
+        elsewhere = {item for item in items if _is_in_make_test(item)}
+        config.hook.pytest_deselected(items=list(elsewhere))
+        items[:] = [item for item in items if item not in elsewhere]
+
+
+def _is_in_make_test(item: pytest.Item) -> bool:
+    """Return whether a test of this folder runs against Coterie without the jars."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    brokers = [item.callspec.params.get(name) for name in ("broker", "sasl")]
+    return (
+        "coterie" in brokers
+        and item.path.name not in APACHE_TOOLS
+        and item.get_closest_marker("apache_tools") is None
+    )
 
 
 class Broker(NamedTuple):

@@ -367,13 +367,13 @@ def kafka_python_ms(bootstrap: str, topic: str, client_id: str) -> float:
 
 
 def kafka_configs(broker: Broker, *words: str) -> CommandOutput:
-    jars = os.environ.get(JARS)
-    if jars is None:
-        pytest.skip("kafka-configs needs the jars of Apache Kafka")
     address = "--bootstrap-server", broker.bootstrap
-    return run_tool(Path(jars), "kafka.admin.ConfigCommand", *address, *words)
+    return run_tool(
+        Path(os.environ[JARS]), "kafka.admin.ConfigCommand", *address, *words
+    )
 
 
+@pytest.mark.apache_tools
 @pytest.mark.parametrize(
     ("entity", "key", "shown"),
     [

@@ -31,9 +31,6 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 TIME_MS: Final = 1_764_000_000_000
 BINARY: Final = b"\x00\xff\xfe"
 TOOLS: Final = "org.apache.kafka.tools"
-has_java: Final = pytest.mark.skipif(
-    JARS not in os.environ, reason="needs the jars of Apache Kafka"
-)
 has_kcat: Final = pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat")
 
 
@@ -272,7 +269,7 @@ def run_java(tool: str, *words: str, stdin: bytes = b"") -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-@has_java
+@pytest.mark.apache_tools
 def test_kafkas_console_tools_and_the_command_read_each_other(
     shell: Shell, topic: str, name: str
 ) -> None:
