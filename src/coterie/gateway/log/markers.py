@@ -2,6 +2,10 @@
 
 Upstream's transaction coordinators write them, so the owner of the shard learns the
 outcome of a transaction only from the log. It reads while a transaction is open.
+
+A transaction may be aborted before its application's batch is acknowledged here: the
+marker follows in the same response. Markers are replayed after the batches before them,
+so the reader stops at a batch whose acknowledgement is missing.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from coterie.broker.runtime.system import Scheduler
+from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.errors import CoterieError, MalformedFrame
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset
@@ -55,9 +59,14 @@ class MarkerTail:
         self._is_needed = is_needed
         self._replay = replay
         self._failed = failed
+        self.is_unacknowledged: Callable[[BatchHeader], bool] = lambda _: False
+        """A function that returns whether a batch was written here and is not
+        acknowledged yet."""
         self._position: LogOffset = 0
         self._waiting: list[tuple[LogOffset, Callable[[], None]]] = []
         self._is_reading = False
+        self._pause: TimerHandle | None = None
+        """The time at which a reader that stopped or failed goes on."""
         self._is_closed = False
 
     def start(self, position: LogOffset) -> None:
@@ -66,18 +75,25 @@ class MarkerTail:
         self._read()
 
     def close(self) -> None:
-        """Read no more, and call nothing."""
+        """Read no more, and call what waits: the shard is not served any more."""
         self._is_closed = True
-        self._waiting.clear()
+        self._end_pause()
+        waiting, self._waiting = self._waiting, []
+        for _, call in waiting:
+            call()
 
     def after(self, offset: LogOffset, call: Callable[[], None]) -> None:
         """Call `call` once every marker below an offset has been replayed: the one of a
         producer's previous transaction is below the batches of its next."""
+        if self._is_closed:
+            call()
+            return
         if not self._is_reading and not self._is_needed():
             # No marker before this offset ends anything that is open here.
             self._position = max(self._position, offset)
         self._waiting.append((offset, call))
         self._call_waiting()
+        self._end_pause()
         self._read()
 
     def _call_waiting(self) -> None:
@@ -86,7 +102,7 @@ class MarkerTail:
             call()
 
     def _read(self) -> None:
-        if self._is_reading or self._is_closed:
+        if self._is_reading or self._is_closed or self._pause is not None:
             return
         if not (self._waiting or self._is_needed()):
             return
@@ -101,27 +117,37 @@ class MarkerTail:
             return
         self._is_reading = False
         if isinstance(result, CoterieError):
-            self._is_reading = True
-            self._scheduler.call_later(RETRY_S, self._read_again)
+            self._start_pause()
             return
         try:
             for header, batch in complete_batches(result.batches):
+                if header.last_offset < self._position:
+                    continue
+                if self.is_unacknowledged(header):
+                    self._start_pause()
+                    return
                 self._read_batch(header, batch)
+                self._call_waiting()
                 if self._is_closed:
                     return
         except MalformedFrame as error:
             self._failed(error)
             return
-        self._call_waiting()
         self._read()
 
-    def _read_again(self) -> None:
-        self._is_reading = False
-        self._read()
+    def _start_pause(self) -> None:
+        def go_on() -> None:
+            self._pause = None
+            self._read()
+
+        self._pause = self._scheduler.call_later(RETRY_S, go_on)
+
+    def _end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     def _read_batch(self, header: BatchHeader, batch: bytes) -> None:
-        if header.last_offset < self._position:
-            return
         self._position = header.last_offset + 1
         if header.is_control:
             for record in decode_records(batch, header):

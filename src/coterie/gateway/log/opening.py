@@ -127,6 +127,7 @@ class Opening:
             replay=self._replay_marker,
             failed=self._reload,
         )
+        self.tail.is_unacknowledged = self.writer.is_unacknowledged
         self.writer.before_replay = self.tail.after
         self.writer.on_failure(self._writer_failed)
         self.store = ShardStore(

@@ -38,7 +38,13 @@ from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.upstream.upstream import Upstream
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer
+from coterie.wire.record_batch import (
+    INT32_MAX,
+    NO_PRODUCER,
+    BatchHeader,
+    Producer,
+    read_header,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -260,6 +266,20 @@ class ShardWriter(Durability):
             )
         )
         self.wake()
+
+    def is_unacknowledged(self, header: BatchHeader) -> bool:
+        """Return whether a batch in the log is an application's that was sent here, and
+        whose outcome is not known."""
+        first = self._pending[0] if self._pending else None
+        if first is None or first.done is None or not header.is_transactional:
+            return False
+        sent = read_header(first.data)
+        return (
+            sent.producer_id == header.producer_id
+            and sent.producer_epoch == header.producer_epoch
+            and sent.base_sequence == header.base_sequence
+            and not header.is_control
+        )
 
     # Sending.
 
