@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -98,6 +100,31 @@ async def test_a_connection_is_reused_and_reopened_after_a_loss() -> None:
             await cluster.metadata([])
         await cluster.metadata([])
         assert broker.connection_count == 2
+        await cluster.close()
+
+
+def accepted(listener: socket.socket) -> int:
+    """Accept and close what has connected; return the number."""
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            count += 1
+    return count
+
+
+async def test_callers_that_wait_for_a_hanging_broker_share_its_failure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        bootstrap = "{}:{}".format(*listener.getsockname())
+        cluster = Cluster(bootstrap, replace(OPTIONS, connect_timeout_ms=100))
+        calls = [cluster.connection() for _ in range(20)]
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(each, ConnectionLost) for each in failures)
+        assert accepted(listener) == 1
+        with pytest.raises(ConnectionLost):
+            await cluster.connection()
+        assert accepted(listener) == 1, "a later caller tries again"
         await cluster.close()
 
 

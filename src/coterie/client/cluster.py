@@ -76,6 +76,8 @@ class Cluster:
         self._coordinators: dict[GroupId, int] = {}
         self._connections: dict[Address, BrokerConnection] = {}
         self._locks: dict[Address, asyncio.Lock] = {}
+        self._failures: dict[Address, CoterieError] = {}
+        """The last failure to connect to an address."""
         self._is_closed = False
         self._was_reached = False
 
@@ -127,12 +129,22 @@ class Cluster:
         return await connection.call(request, response, wanted=wanted)
 
     async def _connect(self, address: Address) -> BrokerConnection:
+        failure = self._failures.get(address)
         async with self._locks.setdefault(address, asyncio.Lock()):
             if self._is_closed:
                 raise ConnectionLost("the client is closed")
+            # A caller shares the failure that it has waited for: with an attempt for
+            # each, many callers would wait for a hanging broker one after another.
+            last_failure = self._failures.get(address)
+            if last_failure is not None and last_failure is not failure:
+                raise last_failure
             connection = self._connections.get(address)
             if connection is None or not connection.is_open:
-                connection = await BrokerConnection.open(address, self.options)
+                try:
+                    connection = await BrokerConnection.open(address, self.options)
+                except CoterieError as error:
+                    self._failures[address] = error
+                    raise
                 self._was_reached = True
                 self._connections[address] = connection
                 if self._is_closed:  # by another task, while this one connected
