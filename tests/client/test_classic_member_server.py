@@ -189,6 +189,20 @@ async def test_heartbeats_prolong_the_session_while_others_delay_a_rebalance(
         await two.member.leave()
 
 
+async def test_a_member_that_expects_a_rebalance_notices_it_soon(
+    address: str, group: str
+) -> None:
+    rare = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 200_000}
+    one, two = Member(address, group, "a", **rare), Member(address, group, "b")
+    async with one.member:
+        await one.until(lambda: len(one.sent_s) >= 3)  # join, sync, one heartbeat
+        one.member.expect_rebalance(WAIT_S)
+        async with two.member:
+            await one.assigned("a: 0 of 2")
+            one.member.expect_rebalance(WAIT_S)
+        await one.assigned("a: 0 of 1")
+
+
 async def test_a_static_member_that_returns_causes_no_rebalance(
     address: str, group: str
 ) -> None:

@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from coterie.client.admin.group_offsets import CommittedOffset, list_groups_offsets
+from coterie.client.classic_offsets import commit, committed
 from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
 from coterie.client.classic_requests import (
     ClassicIdentity,
@@ -58,19 +58,13 @@ from coterie.client.classic_requests import (
 from coterie.client.classic_session import ClassicSession, Effect
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, Cluster, is_retriable
 from coterie.client.connection import BrokerConnection
-from coterie.client.member_offsets import (
-    Offset,
-    OffsetAndMetadata,
-    commit_offsets,
-    topics_to_commit,
-)
+from coterie.client.member_offsets import Offset, OffsetAndMetadata
 from coterie.client.member_states import Backoff
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
     ClientError,
-    CommitRefused,
     CoterieError,
     RequestTimedOut,
 )
@@ -78,15 +72,15 @@ from coterie.types import GroupId, MemberId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.leave_group import LeaveGroupResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.sync_group import SyncGroupResponse
-from coterie.wire.schema import Versions
 
 _LOGGER = logging.getLogger(__name__)
 
 _JOIN_GRACE_MS: Final = 5_000
 """The time beyond the rebalance time-out that the response to JoinGroup may take, as in
 AbstractCoordinator of Apache Kafka."""
+_HURRIED_S: Final = 0.05
+"""The time between heartbeats while a rebalance is expected."""
 _AT_ONCE: Final = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -95,8 +89,6 @@ _AT_ONCE: Final = frozenset(
     }
 )
 """Refusals after which the first retry does not back off."""
-_BY_NAME: Final = Versions(2, 9)
-"""The versions of OffsetCommit that name topics."""
 _REJOINED: Final = _AT_ONCE | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -165,6 +157,8 @@ class ClassicMember:
         self._join_connection: BrokerConnection | None = None
         self._backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
         self._notifier = Notifier()
+        self._hurry = Notifier()
+        self._hurries_until_s = 0.0
         self._assignment: bytes | None = None
         self._is_leader = False
         self._join_reason: str | None = None
@@ -241,6 +235,12 @@ class ClassicMember:
         self._join_reason = reason or "the member asked for a rebalance"
         self._notifier.notify()
 
+    def expect_rebalance(self, within_s: float = 5.0) -> None:
+        """Send heartbeats often, until the next rebalance or for `within_s`, as a
+        member learns of a rebalance by a heartbeat."""
+        self._hurries_until_s = self._clock() + within_s
+        self._hurry.notify()
+
     async def leave(
         self, *, for_good: bool | None = None, reason: str | None = None
     ) -> None:
@@ -283,17 +283,7 @@ class ClassicMember:
         Raises CommitRefused with the codes of refused partitions, ApiError when the
         member is not in the group, and ClientError when the coordinator is unavailable.
         """
-        self._check_in_group()
-        request = OffsetCommitRequest(
-            group_id=self.group_id,
-            generation_id_or_member_epoch=self._session.generation,
-            member_id=self._session.member_id,
-            group_instance_id=self._identity.instance_id,
-            topics=topics_to_commit(offsets),
-        )
-        codes = await commit_offsets(self._cluster, request, _BY_NAME)
-        if refused := {each: code for each, code in codes.items() if code}:
-            raise CommitRefused(refused)
+        await commit(self._cluster, self._identity, self._session, offsets)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
@@ -303,12 +293,7 @@ class ClassicMember:
         It waits for open transactions to end, from Kafka 2.5 on. Raises ApiError, also
         for an error of one partition, and ClientError.
         """
-        wanted = list(partitions)
-        results = await list_groups_offsets(
-            self._cluster, {self.group_id: wanted}, require_stable=True, progress=None
-        )
-        offsets = results.one(self.group_id).all()
-        return {each: _with_metadata(offsets.get(each)) for each in wanted}
+        return await committed(self._cluster, self.group_id, partitions)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -449,6 +434,7 @@ class ClassicMember:
         session = self._session
         reason, self._join_reason = self._join_reason, None
         session.begin_join()
+        self._hurries_until_s = 0.0
         request = join_request(
             self._identity, session.member_id, self._protocols(), reason
         )
@@ -512,9 +498,13 @@ class ClassicMember:
                 wait_s = self._backoff.wait_ms(failures) / 1000
             else:
                 failures = 0
-                wait_s = self._interval_s
+                wait_s = self._wait_s()
             self._notifier.notify()
-            await asyncio.sleep(wait_s)
+            await self._hurry.wait(wait_s)
+
+    def _wait_s(self) -> float:
+        is_hurried = self._clock() < self._hurries_until_s
+        return min(_HURRIED_S, self._interval_s) if is_hurried else self._interval_s
 
     async def _heartbeat(self, generation: int) -> Effect:
         """Send a heartbeat. Raises CoterieError when the member is rejected for
@@ -563,13 +553,6 @@ class ClassicMember:
 
     # Ends.
 
-    def _check_in_group(self) -> None:
-        if self._session.generation < 0:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"the member is not in group {self.group_id}",
-            )
-
     def _is_over(self) -> bool:
         return self._runner is None or self._runner.done()
 
@@ -588,10 +571,3 @@ class ClassicMember:
     async def _close(self) -> None:
         self._close_join_connection()
         await self._cluster.close()
-
-
-def _with_metadata(offset: CommittedOffset | None) -> OffsetAndMetadata | None:
-    if offset is None:
-        return None
-    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-    return OffsetAndMetadata(offset.offset, epoch, offset.metadata)

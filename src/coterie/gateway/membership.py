@@ -36,17 +36,17 @@ from coterie.client.classic_requests import JoinedMember
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import CoterieError, MalformedFrame, UnsupportedByBroker
+from coterie.gateway.node_assignment import assign_nodes
 from coterie.gateway.node_protocol import (
     PROTOCOL,
     NodeMetadata,
-    read_metadata,
-    read_view,
+    read_assignment,
+    write_assignment,
     write_metadata,
-    write_view,
 )
 from coterie.gateway.plan import GatewayPlan
 from coterie.gateway.preflight import PROTOCOL_TYPE
-from coterie.gateway.shard_assignment import NO_CLAIM, Claim, assign_shards, owners_of
+from coterie.gateway.shard_assignment import NO_CLAIM, Claim
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 from coterie.types import MemberId, TopicPartition
 
@@ -181,18 +181,21 @@ class NodeMembership:
         self, _: str, members: Sequence[JoinedMember]
     ) -> Mapping[MemberId, bytes]:
         """Assign the shards, as the leader."""
-        view = make_view(members, self._shard_count, self.view)
-        data = write_view(view)
-        return {member.member_id: data for member in members}
+        assignments = assign_nodes(members, self._shard_count, self.view)
+        return {
+            member_id: write_assignment(assignment)
+            for member_id, assignment in assignments.items()
+        }
 
     async def _assigned(self, assignment: bytes, generation: int) -> None:
         try:
-            view = read_view(assignment, generation)
+            read = read_assignment(assignment, generation)
         except MalformedFrame as error:
             # As when the group has members that are no nodes, and one of them leads.
             _LOGGER.error("the assignment of generation %d: %s", generation, error)
             await self._lost()
             return
+        view = read.view
         shards = frozenset(
             shard
             for shard, owner in enumerate(view.owners)
@@ -205,8 +208,6 @@ class NodeMembership:
             len(shards),
             len(view.owners),
         )
-        released = self._claim.shards if self._generation >= 0 else frozenset()
-        released = frozenset(released) - shards
         self.view = view
         self._claim = Claim(shards, generation)
         self._generation = generation
@@ -216,8 +217,11 @@ class NodeMembership:
             # A static member that returns gets the assignment of its predecessor, which
             # may have other addresses.
             self._rejoin("the addresses of the node have changed")
-        elif any(view.owners[shard] < 0 for shard in released):
+        elif read.has_to_release:
             self._rejoin("the node has released shards for other nodes")
+        elif read.is_interim:
+            # The shards have no owner meanwhile: learn of the rebalance soon.
+            self._member.expect_rebalance()
 
     def _rejoin(self, reason: str) -> None:
         self._join += 1
@@ -270,52 +274,3 @@ def _impatient(client: ClientOptions, session_ms: int) -> ClientOptions:
         request_timeout_ms=min(client.request_timeout_ms, limit_ms),
         api_timeout_ms=min(client.api_timeout_ms, session_ms),
     )
-
-
-def make_view(
-    members: Sequence[JoinedMember], shard_count: int, previous: View
-) -> View:
-    """Return the nodes and owners that follow from the members' metadata.
-
-    A node that has just restarted claims what it owned in the `previous` view. A member
-    whose metadata cannot be read gets no shard. Of two members with one name the
-    process that was started last is the node. A shard that another node still serves
-    has no owner, until that node has released it.
-    """
-    nodes: dict[str, NodeMetadata] = {}
-    for member in sorted(members, key=lambda each: each.member_id):
-        try:
-            metadata = read_metadata(member.metadata)
-        except MalformedFrame as error:
-            _LOGGER.error("member %s is no node: %s", member.member_id, error)
-            continue
-        known = nodes.get(metadata.name)
-        if known is None or metadata.started_ms > known.started_ms:
-            nodes[metadata.name] = metadata
-    names = sorted(nodes)
-    before = _claims_of(previous)
-    claims = {
-        name: before.get(name, NO_CLAIM)
-        if each.generation < 0
-        else Claim(frozenset(each.shards), each.generation)
-        for name, each in nodes.items()
-    }
-    serving = {
-        name: frozenset(claims[name].shards) for name in names if nodes[name].is_serving
-    }
-    assigned = {
-        name: shards.difference(
-            *(served for other, served in serving.items() if other != name)
-        )
-        for name, shards in assign_shards(claims, shard_count).items()
-    }
-    owners = owners_of(assigned, names, shard_count)
-    return View(tuple(nodes[name].info for name in names), owners, -1)
-
-
-def _claims_of(view: View) -> dict[str, Claim]:
-    shards: dict[str, list[int]] = {}
-    for shard, owner in enumerate(view.owners):
-        if owner >= 0:
-            shards.setdefault(view.nodes[owner].name, []).append(shard)
-    return {name: Claim(owned, view.generation) for name, owned in shards.items()}

@@ -8,7 +8,7 @@ of the newest version that it knows.
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from coterie.errors import MalformedFrame
 from coterie.gateway.view import NodeInfo, View
@@ -62,11 +62,24 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
 
 
 class ShardAssignment(Message, versions="0", flexible="0+"):
-    """The live nodes and, for each shard, the position of its owner; the same bytes for
-    every member."""
+    """The live nodes and, for each shard, the position of its owner; see
+    `NodeAssignment` for the rest."""
 
     nodes: list[NodeAddress] = array(NodeAddress)
     owners: list[int] = array("int32")
+    is_interim: bool = boolean()
+    has_to_release: bool = boolean()
+
+
+class NodeAssignment(NamedTuple):
+    """The assignment of one member."""
+
+    view: View
+    is_interim: bool = False
+    """Whether shards have no owner because another node still serves them, so that a
+    rebalance follows once it has released them."""
+    has_to_release: bool = False
+    """Whether this member is such a node: it has to join again."""
 
 
 def write_metadata(metadata: NodeMetadata) -> bytes:
@@ -79,8 +92,9 @@ def read_metadata(data: bytes) -> NodeMetadata:
     return _read(NodeMetadata, data)
 
 
-def write_view(view: View) -> bytes:
+def write_assignment(assignment: NodeAssignment) -> bytes:
     """Return the bytes of an assignment."""
+    view = assignment.view
     nodes = [
         NodeAddress(
             name=node.name,
@@ -92,17 +106,25 @@ def write_view(view: View) -> bytes:
         )
         for node in view.nodes
     ]
-    return _write(ShardAssignment(nodes=nodes, owners=list(view.owners)))
+    return _write(
+        ShardAssignment(
+            nodes=nodes,
+            owners=list(view.owners),
+            is_interim=assignment.is_interim,
+            has_to_release=assignment.has_to_release,
+        )
+    )
 
 
-def read_view(data: bytes, generation: int) -> View:
+def read_assignment(data: bytes, generation: int) -> NodeAssignment:
     """Decode an assignment. Raises MalformedFrame for other bytes."""
     read = _read(ShardAssignment, data)
     count = len(read.nodes)
     for shard, owner in enumerate(read.owners):
         if not -1 <= owner < count:
             raise MalformedFrame(f"shard {shard} has owner {owner} of {count} nodes")
-    return View(tuple(map(_info, read.nodes)), tuple(read.owners), generation)
+    view = View(tuple(map(_info, read.nodes)), tuple(read.owners), generation)
+    return NodeAssignment(view, read.is_interim, read.has_to_release)
 
 
 def _info(node: NodeAddress | NodeMetadata) -> NodeInfo:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.errors import ApiError, MalformedFrame, OperationRefused
-from coterie.gateway.node_protocol import read_metadata, read_view
+from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.plan import group_of, topic_of
 from coterie.gateway.status import SCHEMA
 from coterie.gateway.view import NodeInfo
@@ -111,7 +111,7 @@ def _live_nodes(group: DescribedGroup) -> list[NodeOverview]:
         nodes = []
         for each in group.members:
             info = read_metadata(each.member_metadata).info
-            view = read_view(each.member_assignment, -1)
+            view = read_assignment(each.member_assignment, -1).view
             shards = [
                 shard
                 for shard, owner in enumerate(view.owners)
