@@ -8,17 +8,37 @@ completes the responses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from coterie.broker.coordinator.result import Context
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import LogError
+from coterie.types import TopicName
 from coterie.wire.schema import Struct
 
 Respond = Callable[[Any], None]
 """A function that sends the response to a request; called once."""
+
+
+class Caller(Protocol):
+    """The interface of a request's client that the coordinator uses."""
+
+    @property
+    def api_version(self) -> int:
+        """The version of the request."""
+
+    @property
+    def client_id(self) -> str:
+        """The client id in the request's header."""
+
+    @property
+    def client_host(self) -> str:
+        """The client's address, as in "/127.0.0.1"."""
+
+    def may_describe(self, topic: TopicName) -> bool:
+        """Return whether DESCRIBE on a topic is authorized (E14-08)."""
 
 
 Lease = Callable[[], bool]

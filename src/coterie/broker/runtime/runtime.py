@@ -38,8 +38,8 @@ from coterie.broker.runtime.batches import (
     result_batch,
     split_result,
 )
-from coterie.broker.runtime.caller import Caller
 from coterie.broker.runtime.deferred import (
+    Caller,
     DeferredResponses,
     Lease,
     PendingRequest,
