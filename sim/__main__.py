@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sim.disk import STORES
 from sim.exhaustive import explore
 from sim.mutants import all_mutants, hunt
-from sim.runner import Outcome, run_seed, run_seeds
+from sim.runner import Outcome, run_gateway_seed, run_seed, run_seeds
 
 
 def main() -> int:
@@ -22,10 +22,10 @@ def main() -> int:
     if given.mutants is not None:
         return _hunt(given.mutants, given.jobs)
     if given.seed is not None:
-        return _print_world(given.seed, given.store)
+        return _print_world(given.seed, given.store, gateway=given.gateway)
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    outcomes = run_seeds(seeds, given.jobs, given.store)
+    outcomes = run_seeds(seeds, given.jobs, given.store, gateway=given.gateway)
     return _run(outcomes, until_broken=given.until_broken)
 
 
@@ -40,6 +40,11 @@ def _arguments() -> argparse.ArgumentParser:
         choices=STORES,
         default=STORES[0],
         help="store of the simulated server's log",
+    )
+    parser.add_argument(
+        "--gateway",
+        action="store_true",
+        help="simulate several nodes of a gateway and their upstream cluster",
     )
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument(
@@ -62,8 +67,8 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_world(seed: int, store: str) -> int:
-    outcome = run_seed(seed, store=store)
+def _print_world(seed: int, store: str, *, gateway: bool) -> int:
+    outcome = run_gateway_seed(seed) if gateway else run_seed(seed, store=store)
     print(outcome.transcript)
     print(outcome)
     return bool(outcome.broken)

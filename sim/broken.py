@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_FLUSHER: Final = "coterie.broker.runtime.flusher"
+_EXPECTED: Final = ("coterie.broker.runtime.flusher", "coterie.gateway.")
+"""The loggers of what failures of disks, of upstream and of the network lead to."""
 _ASSIGNOR_FAILED: Final = "The assignor failed"
 
 
@@ -18,8 +19,8 @@ class Broken(Exception):
 
 
 class BugRecorder(logging.Handler):
-    """A log handler that records bugs of the server. Messages about a failed flush or
-    assignor are expected, because the world causes these failures. Any other
+    """A log handler that records bugs of the server. Messages about failures
+    that the world causes are expected. Any other
     warning or error, and any message with an exception, is a bug.
     """
 
@@ -31,7 +32,7 @@ class BugRecorder(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Record a message, unless it is expected."""
         text = self._formatter.format(record)
-        is_expected = record.name == _FLUSHER or _ASSIGNOR_FAILED in text
+        is_expected = record.name.startswith(_EXPECTED) or _ASSIGNOR_FAILED in text
         if record.exc_info or not is_expected:
             self.bugs.append(text)
 

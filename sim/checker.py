@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from random import Random
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Protocol
 
 from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
@@ -41,7 +41,7 @@ from sim.commits import Ledger
 from sim.durability import check_same, compacted, read_log, replayed
 from sim.epochs import EpochSnapshot, check_order, seen
 from sim.members.member import Member
-from sim.memo import Memos
+from sim.memo import Memos, MemoServer
 from sim.network import Call
 from sim.ownership import Ownership, is_sign_of_life
 from sim.server import Server, ServerEnvironment
@@ -66,6 +66,13 @@ class _Shard:
         self.durable = {each: epochs for each, epochs in kept if each != group_id}
 
 
+class CheckedServer(MemoServer, Protocol):
+    """A server process, or a process of a gateway node."""
+
+    def is_quiet(self, driven: DrivenShard) -> bool:
+        """Return whether all records of the shard are durable."""
+
+
 class Checker:
     """A checker of all invariants of a world, which raises Broken."""
 
@@ -83,7 +90,7 @@ class Checker:
             environment.clock, environment.topics, environment.configs
         )
         self._shards: dict[int, _Shard] = {}
-        self._memos: Memos | None = None
+        self._memos: dict[MemoServer, Memos] = {}
         self.replays = 0
 
     # Callbacks of members.
@@ -101,7 +108,7 @@ class Checker:
 
     def serve(
         self,
-        server: Server,
+        server: CheckedServer,
         call: Call,
         answer: Respond,
         transaction: Transaction | None = None,
@@ -133,15 +140,16 @@ class Checker:
             answer(response)
 
         compare = self._memos_of(server).watch(call, driven)
-        submitted, respond = _as_received(request, call.caller.api_version, answered)
+        submitted, respond = as_received(request, call.caller.api_version, answered)
         server.runtime.submit(driven.index, submitted, call.caller, respond)
         compare(at_once[0] if at_once else None)
         self.check_changes(server, request)
 
-    def _memos_of(self, server: Server) -> Memos:
-        if self._memos is None or self._memos.server is not server:
-            self._memos = Memos(server)
-        return self._memos
+    def _memos_of(self, server: MemoServer) -> Memos:
+        memos = self._memos.get(server)
+        if memos is None:
+            memos = self._memos[server] = Memos(server)
+        return memos
 
     def _heartbeat_watcher(
         self, request: ConsumerGroupHeartbeatRequest
@@ -154,14 +162,16 @@ class Checker:
 
         return answered
 
-    def check_changes(self, server: Server, cause: Any = None) -> None:
+    def check_changes(self, server: CheckedServer, cause: Any = None) -> None:
         """Check what has changed since the last check."""
         self._recorder.check()
         for driven in server.runtime.shards:
             if driven.phase is Phase.ACTIVE:
                 self._check_shard(server, driven, cause)
 
-    def _check_shard(self, server: Server, driven: DrivenShard, cause: Any) -> None:
+    def _check_shard(
+        self, server: CheckedServer, driven: DrivenShard, cause: Any
+    ) -> None:
         known = self._shards.setdefault(driven.index, _Shard())
         state = driven.shard.state
         if known.shard is not driven.shard:
@@ -176,9 +186,14 @@ class Checker:
         if known.version != driven.version:
             known.version = driven.version
             self._check(known, state, cause)
-        self._ownership.check_overdue(state, self._environment.clock.now_ms)
+        if self._fires_timers(server):
+            self._ownership.check_overdue(state, self._environment.clock.now_ms)
         if server.is_quiet(driven):
             known.durable = known.live
+
+    def _fires_timers(self, server: CheckedServer) -> bool:
+        """Return whether all due timers of the server have fired."""
+        return True
 
     def _check(self, known: _Shard, state: State, cause: Any) -> None:
         try:
@@ -218,7 +233,7 @@ class Checker:
                 self.ledger.check(group_id, live)
 
 
-def _as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
+def as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
     """Return a commit as the server decodes it: a plain one, if it can be; and the
     callback for an encoded response.
     """

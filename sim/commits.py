@@ -81,7 +81,7 @@ class _Write:
 
 
 _Commit = OffsetCommitRequest | TxnOffsetCommitRequest
-_MAY_HAVE_HAPPENED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+_UNCERTAIN: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Ledger:
@@ -90,6 +90,12 @@ class Ledger:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._writes: dict[Place, list[_Write]] = {}
+        self.uncertain = _UNCERTAIN
+        """The errors of a commit that may be in the log or not."""
+
+    def group_ids(self) -> set[GroupId]:
+        """Return the ids of all groups with commits."""
+        return {place.group_id for place in self._writes}
 
     def handled(
         self,
@@ -217,7 +223,7 @@ class Ledger:
                 at = writes.index(write)
                 pending = [each for each in writes[:at] if each.may_be_pending]
                 writes[:at] = pending
-        elif code is not _MAY_HAVE_HAPPENED:
+        elif code not in self.uncertain:
             write.fate = Fate.REFUSED
             if write in writes:
                 writes.remove(write)

@@ -16,7 +16,12 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.coordinator.state import State
 from coterie.broker.log.log import Log, LogPartition
 from coterie.settings import Settings
-from coterie.wire.record_batch import decode_marker, decode_records, read_header
+from coterie.wire.record_batch import (
+    BatchHeader,
+    decode_marker,
+    decode_records,
+    read_header,
+)
 from sim.broken import Broken
 
 _READ_BYTES = 1 << 20
@@ -46,19 +51,27 @@ def _entries(log: Log, where: LogPartition) -> Iterator[Entry]:
         for batch in batches:
             header = read_header(batch)
             at = header.last_offset + 1
-            base, who = header.base_offset, (header.producer_id, header.producer_epoch)
-            if header.is_control:
-                marker = decode_marker(decode_records(batch, header)[0])
-                assert marker is not None
-                origin = Origin(base, header.max_timestamp_ms, *who)
-                yield Entry(base, b"", None, origin, marker.commit)
-                continue
-            for found in decode_records(batch, header):
-                record = decode_record(found.key, found.value)
-                assert record is not None
-                assert found.key is not None
-                origin = Origin(found.offset, found.timestamp_ms, *who)
-                yield Entry(base, found.key, record, origin)
+            yield from entries_of(batch, header)
+
+
+def entries_of(batch: bytes, header: BatchHeader) -> Iterator[Entry]:
+    """Yield the records of a batch; the transaction marker of a control batch."""
+    base, who = header.base_offset, (-1, -1)
+    if header.is_transactional:
+        who = header.producer_id, header.producer_epoch
+    if header.is_control:
+        marker = decode_marker(decode_records(batch, header)[0])
+        assert marker is not None
+        origin = Origin(base, header.max_timestamp_ms, *who)
+        yield Entry(base, b"", None, origin, marker.commit)
+        return
+    for found in decode_records(batch, header):
+        record = decode_record(found.key, found.value)
+        if record is None:
+            continue  # the barrier of a gateway node
+        assert found.key is not None
+        origin = Origin(found.offset, found.timestamp_ms, *who)
+        yield Entry(base, found.key, record, origin)
 
 
 def replayed(entries: Sequence[Entry], settings: Settings) -> State:

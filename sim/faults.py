@@ -4,14 +4,15 @@ the plan selects the kinds of a world.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from coterie.broker.coordinator.admin import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
 )
+from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.errors import LogError, LogFull
 from coterie.types import GroupId
@@ -28,22 +29,23 @@ from sim.members.consumer import ConsumerMember
 from sim.members.member import REQUEST_TIMEOUT_MS, Member
 from sim.network import Call, Caller, NetworkFaults
 from sim.plan import REGEXES, TOPICS
-from sim.world import Slot, World
+from sim.population import Population, Slot
+from sim.world import World
+
+W = TypeVar("W", bound=Population)
 
 
-class Faults:
+class Faults(Generic[W]):
     """The scheduler of random faults, until the phase without faults."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: W, kinds: Sequence[Callable[[W], None]]) -> None:
         self._world = world
-        self._kinds = [
-            kind
-            for number, kind in enumerate(_KINDS)
-            if world.plan.fault_kinds >> number & 1
-        ]
+        self._kinds = kinds
 
-    def begin(self) -> None:
-        """Start to inject faults."""
+    def begin(self, selected: int) -> None:
+        """Start to inject faults of the kinds that have a bit in `selected`."""
+        kinds = enumerate(self._kinds)
+        self._kinds = [kind for number, kind in kinds if selected >> number & 1]
         if self._kinds:
             self._later()
 
@@ -101,7 +103,7 @@ def _snapshot(world: World) -> None:
 # The network.
 
 
-def _change_network_faults(world: World) -> None:
+def _change_network_faults(world: Population) -> None:
     rng = world.rng
     is_storm = rng.random() < 0.3
     world.network.faults = (
@@ -114,7 +116,7 @@ def _change_network_faults(world: World) -> None:
     world.clock.after(duration_ms, lambda: _end_storm(world))
 
 
-def _end_storm(world: World) -> None:
+def _end_storm(world: Population) -> None:
     if not world.is_calm:
         world.network.faults = world.plan.network_faults
 
@@ -122,7 +124,7 @@ def _end_storm(world: World) -> None:
 # Topics.
 
 
-def _change_topics(world: World) -> None:
+def _change_topics(world: Population) -> None:
     rng, topics = world.rng, world.topics
     name = rng.choice(TOPICS)
     is_new = False
@@ -139,51 +141,50 @@ def _change_topics(world: World) -> None:
             topics.create(name, rng.randint(1, 4))
             is_new = True
             world.note("creates topic", name, "again")
-    world.topic_changed(name, is_new=is_new)
+    names = frozenset({name})
+    world.broadcast(TopicsChanged(names, names if is_new else frozenset()))
 
 
-def _delete_topic(world: World, name: str) -> None:
+def _delete_topic(world: Population, name: str) -> None:
     topic = world.topics.delete(name)
     world.note("deletes topic", name)
     world.checker.forget_offsets(topic=name)
-    if world.server is not None:
-        gone = TopicsDeleted((DeletedTopic(name, topic.topic_id),))
-        world.server.runtime.broadcast(gone)
+    world.broadcast(TopicsDeleted((DeletedTopic(name, topic.topic_id),)))
 
 
 # Members.
 
 
-def _some_member(world: World) -> Member | None:
+def _some_member(world: Population) -> Member | None:
     alive = [slot.member for slot in world.slots if slot.member is not None]
     return world.rng.choice(alive) if alive else None
 
 
-def _crash(world: World) -> None:
+def _crash(world: Population) -> None:
     if (member := _some_member(world)) is not None:
         member.die("crashes")
 
 
-def _leave(world: World) -> None:
+def _leave(world: Population) -> None:
     if (member := _some_member(world)) is not None and not member.is_hanging:
         member.note("leaves")
         member.leave()
 
 
-def _hang(world: World) -> None:
+def _hang(world: Population) -> None:
     if (member := _some_member(world)) is not None:
         member.hang()
         duration_ms = world.rng.choice((500, 3_000, 15_000, 30_000))
         world.clock.after(duration_ms, member.resume)
 
 
-def _slow_callback(world: World) -> None:
+def _slow_callback(world: Population) -> None:
     if (member := _some_member(world)) is not None:
         member.slow_callback_ms = world.rng.choice((3_000, 15_000))
         member.note("'s next callback takes", member.slow_callback_ms, "ms")
 
 
-def _keep_partitions(world: World) -> None:
+def _keep_partitions(world: Population) -> None:
     """Make a member ignore that it must revoke partitions. Only the server ends this,
     also after the last fault.
     """
@@ -193,7 +194,7 @@ def _keep_partitions(world: World) -> None:
         member.note("keeps its partitions from now on")
 
 
-def _subscribe(world: World) -> None:
+def _subscribe(world: Population) -> None:
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and not member.is_hanging:
         topics = world.rng.sample(TOPICS, world.rng.randint(1, len(TOPICS)))
@@ -201,7 +202,7 @@ def _subscribe(world: World) -> None:
         member.subscribe(sorted(topics), regex)
 
 
-def _change_subscription_twice(world: World) -> None:
+def _change_subscription_twice(world: Population) -> None:
     """Change a member's subscription twice within a short time."""
     member = _some_member(world)
     if not isinstance(member, ConsumerMember) or member.is_hanging:
@@ -216,7 +217,7 @@ def _change_subscription_twice(world: World) -> None:
     member.after(world.rng.randint(1_500, 3_000), choose)
 
 
-def _start_or_stop(world: World) -> None:
+def _start_or_stop(world: Population) -> None:
     """Stop or start a process; at least one process of each group always runs."""
     slot: Slot = world.rng.choice(world.slots)
     wanted = sum(
@@ -233,7 +234,7 @@ def _start_or_stop(world: World) -> None:
             slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
 
 
-def _break_computation(world: World) -> None:
+def _break_computation(world: Population) -> None:
     """Give the next computation of a member a defect: slow, wrong or failing."""
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and member.computing is not None:
@@ -249,7 +250,7 @@ def _break_computation(world: World) -> None:
         member.note("'s next computation:", flaw.value)
 
 
-def _migrate(world: World) -> None:
+def _migrate(world: Population) -> None:
     """End a process, which restarts with the other protocol."""
     slots = [slot for slot in world.slots if world.is_migrating(slot)]
     if not slots:
@@ -264,7 +265,7 @@ def _migrate(world: World) -> None:
 # Groups.
 
 
-def _break_assignors(world: World) -> None:
+def _break_assignors(world: Population) -> None:
     world.note("'s assignors fail")
     world.server_environment.assignors_fail = True
 
@@ -274,7 +275,7 @@ def _break_assignors(world: World) -> None:
     world.clock.after(world.rng.randint(500, 5_000), mend)
 
 
-def _admin(world: World, request: Any, group_id: GroupId, version: int) -> None:
+def _admin(world: Population, request: Any, group_id: GroupId, version: int) -> None:
     """Send a request as an admin client, and ignore the response."""
     call = Call(
         "admin", group_id, request, Caller(version, "admin"), lambda _: None, _nothing
@@ -285,23 +286,23 @@ def _admin(world: World, request: Any, group_id: GroupId, version: int) -> None:
 def _nothing() -> None: ...
 
 
-def _transact(world: World) -> None:
+def _transact(world: Population) -> None:
     """Run a transaction that commits offsets to some of the groups."""
     groups = [group.group_id for group in world.plan.groups]
     members = [slot.member for slot in world.slots if slot.member is not None]
     world.producers.transact(groups, members)
 
 
-def _fetch_offsets(world: World) -> None:
+def _fetch_offsets(world: Population) -> None:
     world.producers.fetch(world.rng.choice(world.plan.groups).group_id)
 
 
-def _delete_group(world: World) -> None:
+def _delete_group(world: Population) -> None:
     group_id = world.rng.choice(world.plan.groups).group_id
     _admin(world, DeleteGroup(group_id), group_id, 2)
 
 
-def _delete_offsets(world: World) -> None:
+def _delete_offsets(world: Population) -> None:
     """Delete the offsets of a topic as an admin client."""
     group_id = world.rng.choice(world.plan.groups).group_id
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
@@ -311,13 +312,13 @@ def _delete_offsets(world: World) -> None:
     _admin(world, OffsetDeleteRequest(group_id=group_id, topics=[topic]), group_id, 0)
 
 
-def _describe_group(world: World) -> None:
+def _describe_group(world: Population) -> None:
     group_id = world.rng.choice(world.plan.groups).group_id
     kind = world.rng.choice((DescribeConsumerGroup, DescribeGroup))
     _admin(world, kind(group_id), group_id, 1)
 
 
-def _remove_member(world: World) -> None:
+def _remove_member(world: Population) -> None:
     """Remove a member as an admin client."""
     member = _some_member(world)
     if member is None:
@@ -329,7 +330,7 @@ def _remove_member(world: World) -> None:
     _admin(world, request, member.group_id, 5)
 
 
-def _configure(world: World) -> None:
+def _configure(world: Population) -> None:
     rng = world.rng
     group_id = rng.choice(world.plan.groups).group_id
     config = GroupConfig(
@@ -339,13 +340,15 @@ def _configure(world: World) -> None:
     world.server_environment.configs.change(group_id, config)
 
 
-_KINDS: Final[tuple[Callable[[World], None], ...]] = (
+_SERVER_KINDS: Final[Sequence[Callable[[World], None]]] = (
     _kill,
     _kill_at,
     _fail_writes,
     _slow_disk,
     _compact,
     _snapshot,
+)
+MEMBER_KINDS: Final[Sequence[Callable[[Population], None]]] = (
     _change_network_faults,
     _change_topics,
     _crash,
@@ -370,3 +373,5 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _remove_member,
     _configure,
 )
+KINDS: Final[Sequence[Callable[[World], None]]] = (*_SERVER_KINDS, *MEMBER_KINDS)
+"""The faults of a world with a single server, by their bits in `Plan.fault_kinds`."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from coterie.broker.coordinator.result import TimerKey
+from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
@@ -22,20 +23,26 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.schema import Message
 from sim.broken import Broken
 from sim.network import Call
-from sim.server import Server
+from sim.server import ServerEnvironment
 
 _FRONT: Final = bytes(HEADER_V0_BYTES - 4)
 _CORRELATION: Final = bytes(4)
 _ANSWER_HEAD: Final = bytes(8)
 
 
+class MemoServer(Protocol):
+    """A process with heartbeat memos."""
+
+    runtime: Runtime
+    environment: ServerEnvironment
+    clock: Callable[[], int]
+
+
 class Memos:
     """The heartbeat memos of all connections to one server process."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, server: MemoServer) -> None:
         broker = SimpleNamespace(
-            flusher=server.flusher,
             authorizer=SimpleNamespace(version=0),
             data=SimpleNamespace(clock=server.clock),
             catalog=SimpleNamespace(
@@ -84,6 +91,6 @@ class Memos:
         session."""
         key: TimerKey = ("session", request.group_id, request.member_id)
         entry = driven.timers.entries.get(key)
-        next_offset = self.server.disk.bounds(driven.where).next_offset
+        next_offset = driven.log.bounds(driven.where).next_offset
         deadline_ms = None if entry is None else entry.deadline_ms
         return driven.version, next_offset, deadline_ms

@@ -69,6 +69,18 @@ class Call:
         return self.deadline is not None
 
 
+class Calls(Protocol):
+    """The network as a client uses it."""
+
+    faults: NetworkFaults
+
+    def call(self, call: Call, timeout_ms: int) -> None:
+        """Send a request."""
+
+    def forget(self, call: Call) -> None:
+        """Ignore the response of a call."""
+
+
 class Service(Protocol):
     """The server that handles calls."""
 

@@ -11,11 +11,11 @@ from coterie.broker.runtime.shards import Phase
 from coterie.types import GroupId
 from sim.members.member import Member
 from sim.plan import Protocol
+from sim.population import Population
 from sim.topics import TopicIdPartition, Topics
-from sim.world import World
 
 
-def find_disorder(world: World) -> str | None:
+def find_disorder(world: Population) -> str | None:
     """Return a description of a violation, or None."""
     for group_id in [group.group_id for group in world.plan.groups]:
         disorder = _of_group(world, group_id)
@@ -24,7 +24,7 @@ def find_disorder(world: World) -> str | None:
     return None
 
 
-def _of_group(world: World, group_id: GroupId) -> str | None:
+def _of_group(world: Population, group_id: GroupId) -> str | None:
     driven = world.driven(group_id)
     if driven is None or driven.phase is not Phase.ACTIVE:
         return "its shard is not active"
@@ -103,13 +103,13 @@ def _of_parts(topics: Topics, members: list[Member]) -> str | None:
     return None
 
 
-def _is_full(world: World, group: ClassicGroup | ConsumerGroup | None) -> bool:
+def _is_full(world: Population, group: ClassicGroup | ConsumerGroup | None) -> bool:
     """Return whether the group refuses new members."""
     most = world.plan.settings.group_consumer_max_size
     return group is not None and len(group.members) >= most
 
 
-def is_in_group(world: World, member: Member) -> bool:
+def is_in_group(world: Population, member: Member) -> bool:
     """Return whether the member is in the group."""
     driven = world.driven(member.group_id)
     group = None if driven is None else driven.shard.state.group(member.group_id)

@@ -11,18 +11,19 @@ from typing import Final
 
 from coterie.broker.coordinator.consumer.subscriptions import MIN_INTERVAL_MS
 from sim.broken import Broken
-from sim.faults import Faults
+from sim.faults import KINDS, Faults
 from sim.members.computing import Flaw
 from sim.members.consumer import ConsumerMember
 from sim.network import NetworkFaults
 from sim.order import find_disorder, is_in_group
+from sim.population import Population
 from sim.world import World
 
-_ARRIVE_WITHIN_MS: Final = 5_000
+ARRIVE_WITHIN_MS: Final = 5_000
 _COMPARE_EVERY_MS: Final = 20_000
 _CHECK_EVERY_MS: Final = 1_000
 _LASTS_MS: Final = 2_000
-_LATE_MS: Final = 10_000
+LATE_MS: Final = 10_000
 """The time after which delayed messages have arrived."""
 
 
@@ -35,14 +36,16 @@ def run_world(world: World) -> None:
     world.note("begins:", f"seed {world.seed}, {world.plan}")
     world.start_server()
     for slot in world.slots:
-        delay_ms = world.rng.randint(0, _ARRIVE_WITHIN_MS)
+        delay_ms = world.rng.randint(0, ARRIVE_WITHIN_MS)
         world.clock.after(delay_ms, partial(world.start_member, slot))
     _compare_later(world)
-    Faults(world).begin()
+    Faults(world, KINDS).begin(world.plan.fault_kinds)
     world.advance(world.plan.trouble_ms)
     _calm_down(world)
-    _wait_for_order(world)
-    _end(world)
+    wait_for_order(world)
+    commit_with_all(world)
+    assert world.server is not None
+    world.checker.compare(world.server, world.rng)
 
 
 def _compare_later(world: World) -> None:
@@ -69,7 +72,12 @@ def _calm_down(world: World) -> None:
     for slot in world.slots:
         if slot.member is not None:
             slot.member.resume()
-    world.advance(_LATE_MS)
+    world.advance(LATE_MS)
+    repair_members(world)
+
+
+def repair_members(world: Population) -> None:
+    """Repair what members may have lost, when all late messages have arrived."""
     _repair_computation(world)
     for slot in world.slots:
         # A late request may have replaced the configuration of the member.
@@ -77,7 +85,7 @@ def _calm_down(world: World) -> None:
             slot.member.repeat()
 
 
-def _repair_computation(world: World) -> None:
+def _repair_computation(world: Population) -> None:
     """Repair the client-side assignors of groups in which all of them are defective."""
     for group in world.plan.groups:
         computers = [
@@ -92,7 +100,7 @@ def _repair_computation(world: World) -> None:
                 computer.flaw = None
 
 
-def _wait_for_order(world: World) -> None:
+def wait_for_order(world: Population) -> None:
     """Wait until the world has settled. Raise Broken after the bound."""
     ends_ms = world.clock.now_ms + world.plan.bound_ms
     in_order_ms = 0
@@ -104,7 +112,7 @@ def _wait_for_order(world: World) -> None:
         world.advance(_CHECK_EVERY_MS)
 
 
-def _patience_ms(world: World) -> int:
+def _patience_ms(world: Population) -> int:
     """Return the time for which a world must stay settled: a resolution of regular
     expressions may be due.
     """
@@ -113,16 +121,12 @@ def _patience_ms(world: World) -> int:
     return _LASTS_MS + MIN_INTERVAL_MS if has_regex else _LASTS_MS
 
 
-def _end(world: World) -> None:
-    """Commit once more with all members, and compare a replay of the log with the
-    state.
-    """
-    assert world.server is not None
+def commit_with_all(world: Population) -> None:
+    """Commit once more with all members, whose commits must be accepted."""
     for member in filter(None, (slot.member for slot in world.slots)):
         if member.owned and is_in_group(world, member):
             member.commit(member.owned, answered=_must_be_accepted)
     world.advance(1_000)
-    world.checker.compare(world.server, world.rng)
     if disorder := find_disorder(world):
         raise Broken(f"order does not last: {disorder}")
 

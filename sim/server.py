@@ -82,7 +82,7 @@ class ServerEnvironment:
         return self.rng.randbytes(16)
 
 
-class _Assignors(dict[str, Assign]):
+class Assignors(dict[str, Assign]):
     """The configured assignors, which fail while the world says so.
 
     At other times they are the functions themselves: the coordinator computes targets
@@ -156,7 +156,7 @@ class Server:
                 environment.settings,
                 topics=environment.topics,
                 configs=environment.configs,
-                assignors=_Assignors(assignors, environment),
+                assignors=Assignors(assignors, environment),
                 new_id=environment.new_id,
                 new_uuid=environment.new_uuid,
             ),

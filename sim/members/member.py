@@ -19,7 +19,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from sim.clock import Clock, Event
-from sim.network import Call, Caller, Network
+from sim.network import Call, Caller, Calls
 from sim.topics import TopicIdPartition, Topics
 from sim.transcript import Transcript
 
@@ -53,7 +53,7 @@ class MemberEnvironment:
 
     clock: Clock
     rng: Random
-    network: Network
+    network: Calls
     topics: Topics
     transcript: Transcript
     watcher: Watcher

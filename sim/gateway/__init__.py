@@ -1,0 +1,1 @@
+"""Simulation of several gateway nodes in front of one upstream cluster."""

@@ -1,0 +1,199 @@
+"""The invariants of a world with several nodes.
+
+What the clients of one server may rely on holds over all nodes: the shared ledger of
+commits, the partitions of members, epochs and states are checked as for one server,
+against the state of the node whose barrier is the newest durable one in upstream's
+log. Of the other nodes it is checked that
+
+- no response from a shard's state is sent by a node that was not the newest one to
+  serve it when it handled the request;
+- no response from state is sent by a node that upstream has removed from the group of
+  nodes: its lease must have ended before;
+- no commit is acknowledged that was handled after a newer node's barrier;
+- a node that begins to serve has all acknowledged commits;
+- a replay of upstream's log, without what fenced producers wrote, gives the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from sim.broken import Broken, BugRecorder
+from sim.checker import Checker, as_received
+from sim.durability import Entry, check_same, compacted, entries_of, replayed
+from sim.gateway.network import error_codes, is_from_state
+from sim.members.member import Member
+from sim.network import Call
+from sim.server import ServerEnvironment
+from sim.transactions import Transaction
+
+if TYPE_CHECKING:
+    from sim.gateway.node import Process
+    from sim.gateway.upstream import Cluster
+
+_UNCERTAIN: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+"""The errors of a commit that may be in the log: its node may have lost the shard while
+it was being written."""
+_NEVER: Final = -1
+
+
+class GatewayChecker(Checker):
+    """A checker of all invariants of a world with several nodes."""
+
+    def __init__(
+        self,
+        environment: ServerEnvironment,
+        recorder: BugRecorder,
+        ended: Callable[[Member], None],
+        cluster: Cluster,
+    ) -> None:
+        super().__init__(environment, recorder, ended)
+        self.ledger.uncertain = _UNCERTAIN
+        self._cluster = cluster
+        self._newest_serving = [_NEVER] * cluster.partition_count
+        """The order of the newest producer whose node has served, by shard."""
+        self.takeovers = 0
+
+    # Requests.
+
+    def serve_at(
+        self,
+        process: Process,
+        call: Call,
+        answer: Callable[[Any], None],
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Submit a request to a node, and check its effects."""
+        runtime = process.runtime
+        index = runtime.shard_of(call.group_id)
+        driven = runtime.shards[index]
+        was_active = driven.phase is Phase.ACTIVE
+        order = process.order(index)
+        is_stale = order < self._newest_serving[index]
+        is_fenced = order < self._cluster.newest_durable(index)
+
+        def answered(response: Any) -> None:
+            is_unloaded = isinstance(call.request, HeartbeatRequest) and not was_active
+            if is_from_state(response) and not is_unloaded:
+                self._check_response(process, call, response, is_stale=is_stale)
+            answer(response)
+
+        if was_active and not is_fenced:
+            self.serve(process, call, answered, transaction)
+            return
+
+        def refused(response: Any) -> None:
+            if hasattr(response, "topics") and not error_codes(response):
+                self._check_unrecorded(process, call)
+            answered(response)
+
+        request, respond = as_received(call.request, call.caller.api_version, refused)
+        runtime.submit(index, request, call.caller, respond)
+        self.check_changes(process)
+
+    def _check_response(
+        self, process: Process, call: Call, response: Any, *, is_stale: bool
+    ) -> None:
+        name = type(response).__name__
+        if is_stale:
+            raise Broken(
+                f"{process.name} answers with {name} to {call.who} from the state of a "
+                "shard that a newer node serves"
+            )
+        if process.is_removed:
+            raise Broken(
+                f"{process.name} answers with {name} to {call.who}, and upstream has "
+                "removed it from the group of nodes"
+            )
+
+    def _check_unrecorded(self, process: Process, call: Call) -> None:
+        if "Commit" in type(call.request).__name__:
+            raise Broken(
+                f"{process.name} acknowledges a commit of {call.who} that it handled "
+                "after a newer node's barrier"
+            )
+
+    # States.
+
+    def check_changes(self, server: Any, cause: Any = None) -> None:
+        """Check what has changed in a process since the last check."""
+        process: Process = server
+        self._recorder.check()
+        for driven in process.runtime.shards:
+            if driven.phase is not Phase.ACTIVE:
+                continue
+            order = process.order(driven.index)
+            newest_durable = self._cluster.newest_durable(driven.index)
+            if order > self._newest_serving[driven.index]:
+                self._check_begin(process, driven, order, newest_durable)
+            if order == newest_durable:
+                self._check_shard(process, driven, cause)
+
+    def _check_begin(
+        self, process: Process, driven: DrivenShard, order: int, newest_durable: int
+    ) -> None:
+        """Check a node that begins to serve a shard."""
+        self.takeovers += 1
+        self._newest_serving[driven.index] = order
+        if order > newest_durable:
+            raise Broken(
+                f"{process.name} serves shard {driven.index} before its barrier is "
+                "durable"
+            )
+        if order == newest_durable:
+            self._check_commits(driven)
+
+    def _check_commits(self, driven: DrivenShard) -> None:
+        state = driven.shard.state
+        for group_id in {**state.classic_groups, **state.consumer_groups}:
+            self.ledger.check(group_id, state)
+        for group_id in self.ledger.group_ids():
+            if self._is_of(driven, group_id):
+                self.ledger.check(group_id, state)
+
+    def _is_of(self, driven: DrivenShard, group_id: str) -> bool:
+        return self._cluster.shard_of(group_id) == driven.index
+
+    def _fires_timers(self, server: Any) -> bool:
+        process: Process = server
+        return process.has_lease and not process.loop.is_resuming
+
+    def compare(self, server: Any, rng: Random) -> None:
+        """Compare a replay of upstream's log with the states of a process."""
+        process: Process = server
+        for driven in process.runtime.shards:
+            index = driven.index
+            if (
+                driven.phase is not Phase.ACTIVE
+                or not process.is_quiet(driven)
+                or process.order(index) != self._cluster.newest_durable(index)
+            ):
+                continue
+            self.replays += 1
+            live = driven.shard.state
+            entries = list(self._entries(index))
+            settings = process.settings
+            check_same(live, replayed(entries, settings), "upstream's log")
+            less = compacted(entries, rng)
+            check_same(live, replayed(less, settings), "upstream's compacted log")
+            self._check_commits(driven)
+
+    def _entries(self, index: int) -> Iterator[Entry]:
+        """Yield the durable records of a partition, without what a producer of the
+        shard wrote after a newer one.
+        """
+        newest = _NEVER
+        for header, batch in self._cluster.partitions[index].durable():
+            order = self._cluster.order_of(header.producer_id, header.producer_epoch)
+            if order is not None:
+                if order < newest:
+                    continue
+                newest = order
+            yield from entries_of(batch, header)

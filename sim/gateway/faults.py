@@ -1,0 +1,163 @@
+"""The faults of nodes and of upstream. Each kind of fault is a function with the world
+as argument; the plan selects the kinds of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from sim.gateway.node import Node
+from sim.gateway.world import GatewayWorld
+
+
+def _some_node(world: GatewayWorld) -> Node:
+    return world.rng.choice(world.nodes)
+
+
+# Nodes.
+
+
+def _kill(world: GatewayWorld) -> None:
+    node = _some_node(world)
+    if world.rng.random() < 0.5:
+        node.lose_directory()
+    longest_ms = world.rng.choice((500, 3 * world.gateway.session_timeout_ms))
+    world.kill_node(node, world.rng.randint(0, longest_ms))
+
+
+def _stop(world: GatewayWorld) -> None:
+    """Stop a node's process, as by SIGSTOP, often for longer than its lease."""
+    node = _some_node(world)
+    longest_ms = world.rng.choice((500, 3 * world.gateway.session_timeout_ms))
+    _stop_for(world, node, world.rng.randint(50, longest_ms))
+
+
+def _stop_for(world: GatewayWorld, node: Node, duration_ms: int) -> None:
+    process = node.process
+    if process is None or process.loop.is_stopped:
+        return
+    node.note("stops for", duration_ms, "ms")
+    process.loop.stop()
+    world.clock.after(duration_ms, process.resume)
+
+
+def _stutter(world: GatewayWorld) -> None:
+    """Make a node's event loop slow for a time."""
+    node = _some_node(world)
+    for _ in range(world.rng.randint(3, 15)):
+        world.clock.after(
+            world.rng.randint(0, 4_000),
+            lambda: _stop_for(world, node, world.rng.randint(10, 400)),
+        )
+
+
+def _drain(world: GatewayWorld) -> None:
+    """Let a node leave its group and end, as at SIGTERM."""
+    node = _some_node(world)
+    process = node.process
+    if process is None or process.loop.is_stopped:
+        return
+    node.note("leaves")
+    process.leave()
+    delay_ms = world.rng.randint(0, 3_000)
+    down_ms = world.rng.randint(0, 8_000)
+    world.clock.after(delay_ms, lambda: world.kill_node(node, down_ms))
+
+
+def _snapshot(world: GatewayWorld) -> None:
+    process = _some_node(world).process
+    if process is not None and not process.loop.is_stopped:
+        process.snapshot()
+
+
+# The network between nodes and upstream.
+
+
+def _cut_off(world: GatewayWorld) -> None:
+    """Cut a node off from upstream: from its logs, from its group, or from both."""
+    node = _some_node(world)
+    links = world.rng.choice(("log", "group", "log group"))
+    node.note("has no network to upstream's", links)
+    if "log" in links:
+        node.cut_off_log()
+    if "group" in links:
+        world.group.cut_off.add(node.name)
+    longest_ms = world.rng.choice((1_000, 3 * world.gateway.session_timeout_ms))
+    world.clock.after(world.rng.randint(100, longest_ms), lambda: heal(world, node))
+
+
+def heal(world: GatewayWorld, node: Node) -> None:
+    """Restore a node's network to upstream."""
+    node.restore_log()
+    world.group.cut_off.discard(node.name)
+
+
+def _lose_connections(world: GatewayWorld) -> None:
+    process = _some_node(world).process
+    if process is not None:
+        process.note("loses its connections to upstream")
+        for partition in range(world.gateway.shard_count):
+            process.upstream.lose_connection(partition)
+
+
+# Upstream.
+
+
+def _fail_over(world: GatewayWorld) -> None:
+    partition = world.rng.randrange(world.gateway.shard_count)
+    down_ms = world.rng.choice((0, 100, 2_000))
+    world.note("upstream's partition", partition, "has no leader for", down_ms, "ms")
+    world.cluster.fail_over(partition, down_ms)
+
+
+def _fail_over_group(world: GatewayWorld) -> None:
+    world.note("upstream's coordinator of the nodes fails over")
+    world.group.fail_over(world.rng.randint(0, 2_000))
+
+
+def _compact(world: GatewayWorld) -> None:
+    partition = world.rng.randrange(world.gateway.shard_count)
+    log = world.cluster.partitions[partition]
+    world.note("upstream compacts partition", partition)
+    log.compact(world.rng.randint(0, log.high_watermark))
+
+
+def _upstream_storm(world: GatewayWorld) -> None:
+    """Make upstream slow and unreliable for a time."""
+    rng = world.rng
+    world.note("upstream is unreliable")
+    world.cluster.faults = replace(
+        world.cluster.faults,
+        usual_ms=rng.choice((20, 500)),
+        replication_ms=rng.choice((20, 800)),
+        refusals=rng.choice((0.0, 0.5)),
+        breaks=rng.choice((0.0, 0.3)),
+    )
+
+    def end() -> None:
+        if not world.is_calm:
+            world.cluster.faults = world.gateway.upstream
+
+    world.clock.after(rng.randint(500, 6_000), end)
+
+
+NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
+    _kill,
+    _kill,
+    _stop,
+    _stop,
+    _stutter,
+    _drain,
+    _snapshot,
+    _cut_off,
+    _cut_off,
+    _lose_connections,
+    _lose_connections,
+    _fail_over,
+    _fail_over,
+    _fail_over_group,
+    _compact,
+    _upstream_storm,
+)

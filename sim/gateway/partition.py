@@ -1,0 +1,327 @@
+"""One partition of the upstream cluster: a replicated log with producer state, as in
+Kafka's `UnifiedLog` and `ProducerStateManager`. A batch that the leader has appended
+becomes durable when it is replicated; until then a failover may lose it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from random import Random
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from coterie.errors import ApiError
+from coterie.types import LogOffset, ProducerId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    CHECKED_FROM,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    INT32_MAX,
+    LENGTH_END,
+    TRANSACTIONAL,
+    BatchHeader,
+    LogRecord,
+    Producer,
+    decode_marker,
+    decode_records,
+    encode_batch,
+    encode_marker,
+    read_header,
+    with_base_offset,
+)
+
+_DUPLICATES_KNOWN: Final = 5
+"""Kafka's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`."""
+
+
+class Stored(NamedTuple):
+    """A batch in the log, with its header."""
+
+    header: BatchHeader
+    batch: bytes
+
+
+class _Sequences(NamedTuple):
+    first: int
+    last: int
+    base_offset: LogOffset
+
+
+class _ProducerEntry:
+    """What the partition knows about one producer id."""
+
+    __slots__ = ("epoch", "last_ms", "recent", "transaction_start")
+
+    def __init__(self, epoch: int, now_ms: int) -> None:
+        self.epoch = epoch
+        self.last_ms = now_ms
+        self.recent: deque[_Sequences] = deque(maxlen=_DUPLICATES_KNOWN)
+        self.transaction_start: LogOffset | None = None
+
+
+class Producers:
+    """The producer state of one replica."""
+
+    def __init__(self) -> None:
+        self.entries: dict[ProducerId, _ProducerEntry] = {}
+
+    def check(self, header: BatchHeader) -> LogOffset | None:
+        """Check a client's batch; return the base offset of an earlier append of the
+        same batch. Raise ApiError as `ProducerAppendInfo` does.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None  # without an entry any sequence is accepted
+        sequences = header.base_sequence, header.last_sequence
+        if header.producer_epoch == entry.epoch:
+            for each in entry.recent:
+                if (each.first, each.last) == sequences:
+                    return each.base_offset
+        if header.producer_epoch < entry.epoch:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        expected = 0
+        if header.producer_epoch == entry.epoch and entry.recent:
+            expected = (entry.recent[-1].last + 1) & INT32_MAX
+        if header.base_sequence != expected:
+            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        return None
+
+    def apply(self, header: BatchHeader, now_ms: int) -> None:
+        """Update the state after an append."""
+        if header.producer_id < 0:
+            return
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch:
+            start = None if entry is None else entry.transaction_start
+            entry = _ProducerEntry(header.producer_epoch, now_ms)
+            entry.transaction_start = start
+            self.entries[header.producer_id] = entry
+        entry.last_ms = now_ms
+        if header.is_control:
+            entry.transaction_start = None
+            return
+        sequences = (header.base_sequence, header.last_sequence, header.base_offset)
+        entry.recent.append(_Sequences(*sequences))
+        if header.is_transactional and entry.transaction_start is None:
+            entry.transaction_start = header.base_offset
+
+    def expire(self, before_ms: int) -> None:
+        """Forget the producers that have not written since then."""
+        for producer_id, entry in [*self.entries.items()]:
+            if entry.last_ms < before_ms and entry.transaction_start is None:
+                del self.entries[producer_id]
+
+
+OrderOf = Callable[[BatchHeader], int | None]
+"""A function from a batch to the order of the shard's owner that wrote it; None for
+other producers."""
+
+
+class UpstreamPartition:
+    """The log of one partition; the leader's, as far as clients can tell."""
+
+    def __init__(self, order_of: OrderOf = lambda header: None) -> None:
+        self._order_of = order_of
+        self.newest_durable = -1
+        """The order of the newest owner of the shard that has a durable batch."""
+        self.stored: list[Stored] = []
+        self.end: LogOffset = 0
+        self.high_watermark: LogOffset = 0
+        self.fetch_limit: LogOffset = 0
+        """The high watermark that a new leader knows: it may lag behind at first."""
+        self.producers = Producers()
+        self._durable_producers = Producers()
+        self._appended_ms: dict[LogOffset, int] = {}
+        self._growth_listeners: list[Callable[[], None]] = []
+
+    def append(self, batch: bytes, now_ms: int) -> LogOffset:
+        """Append a client's batch; return its base offset, or that of its first append.
+
+        Raise ApiError for a refusal by producer state.
+        """
+        header = read_header(batch)
+        if header.producer_id >= 0:
+            known = self.producers.check(header)
+            if known is not None:
+                return known
+        return self._store(batch, now_ms)
+
+    def append_marker(self, producer: Producer, now_ms: int, *, commit: bool) -> None:
+        """Append the marker that ends a producer's transaction."""
+        marker = encode_marker(
+            self.end,
+            now_ms,
+            producer.producer_id,
+            producer.producer_epoch,
+            commit=commit,
+        )
+        self._store(marker, now_ms)
+
+    def _store(self, batch: bytes, now_ms: int) -> LogOffset:
+        base_offset = self.end
+        batch = with_base_offset(batch, base_offset)
+        header = read_header(batch)
+        self.stored.append(Stored(header, batch))
+        self.end = header.last_offset + 1
+        self.producers.apply(header, now_ms)
+        self._appended_ms[base_offset] = now_ms
+        return base_offset
+
+    def replicate(self, end: LogOffset) -> None:
+        """Advance the high watermark to `end`, as far as the log still reaches."""
+        end = min(end, self.end)
+        if end <= self.high_watermark:
+            return
+        for header, _ in self._range(self.high_watermark, end):
+            self._durable_producers.apply(header, self._appended_ms[header.base_offset])
+            order = self._order_of(header)
+            if order is not None:
+                self.newest_durable = max(self.newest_durable, order)
+        self.high_watermark = end
+        self.fetch_limit = end
+        listeners, self._growth_listeners = self._growth_listeners, []
+        for listener in listeners:
+            listener()
+
+    def when_grown(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once, when the high watermark advances."""
+        self._growth_listeners.append(listener)
+
+    def fail_over(self, rng: Random) -> None:
+        """Elect another leader. It has every durable batch, some of the others, and may
+        know an older high watermark at first.
+        """
+        ends = [self.high_watermark]
+        ends += [
+            header.last_offset + 1
+            for header, _ in self._range(self.high_watermark, self.end)
+        ]
+        self.end = rng.choice(ends)
+        self.stored = [
+            each for each in self.stored if each.header.last_offset < self.end
+        ]
+        self.producers = deepcopy(self._durable_producers)
+        for header, _ in self._range(self.high_watermark, self.end):
+            self.producers.apply(header, self._appended_ms[header.base_offset])
+        starts = [header.base_offset for header, _ in self.stored[-4:]]
+        self.fetch_limit = rng.choice([self.high_watermark, *starts])
+        self.fetch_limit = min(self.fetch_limit, self.high_watermark)
+
+    def catch_up(self) -> None:
+        """Learn the high watermark after a failover."""
+        self.fetch_limit = self.high_watermark
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Forget the producers that have not written since then."""
+        self.producers.expire(before_ms)
+        self._durable_producers.expire(before_ms)
+
+    def read(self, offset: LogOffset, bytes_max: int) -> bytes:
+        """Return whole batches from `offset` on: at least one, if there is any."""
+        parts: list[bytes] = []
+        size = 0
+        for _, batch in self._range(offset, self.fetch_limit):
+            if parts and size + len(batch) > bytes_max:
+                break
+            parts.append(batch)
+            size += len(batch)
+        return b"".join(parts)
+
+    def durable(self) -> Iterator[Stored]:
+        """Yield the batches that no failover can lose."""
+        return self._range(0, self.high_watermark)
+
+    def _range(self, start: LogOffset, end: LogOffset) -> Iterator[Stored]:
+        at = len(self.stored)
+        while at and self.stored[at - 1].header.last_offset >= start:
+            at -= 1
+        for each in self.stored[at:]:
+            if each.header.last_offset >= end:
+                return
+            yield each
+
+    # Compaction.
+
+    def compact(self, until: LogOffset) -> None:
+        """Drop superseded records, and those of aborted transactions, before `until`
+        and before the first open transaction. Batches keep their offsets; the last
+        batch of each producer stays, without records if all of them are gone.
+        """
+        starts = [
+            entry.transaction_start
+            for entry in self._durable_producers.entries.values()
+            if entry.transaction_start is not None
+        ]
+        until = min(until, self.high_watermark, *starts)
+        cleaned = [*self._range(0, until)]
+        aborted = _aborted(cleaned)
+        newest: dict[bytes | None, LogOffset] = {}
+        last_of: dict[ProducerId, LogOffset] = {}
+        for header, batch in cleaned:
+            last_of[header.producer_id] = header.base_offset
+            if header.is_control or header.base_offset in aborted:
+                continue
+            for record in decode_records(batch, header):
+                newest[record.key] = record.offset
+        left: list[Stored] = []
+        for header, batch in cleaned:
+            if header.is_control:
+                left.append(Stored(header, batch))
+                continue
+            gone = header.base_offset in aborted
+            records = [
+                record
+                for record in decode_records(batch, header)
+                if not gone and newest[record.key] == record.offset
+            ]
+            is_last = last_of[header.producer_id] == header.base_offset
+            if records or (is_last and header.producer_id >= 0):
+                left.append(_rewritten(header, batch, records))
+        self.stored = left + self.stored[len(cleaned) :]
+
+
+def _aborted(stored: list[Stored]) -> set[LogOffset]:
+    """Return the base offsets of the batches of aborted transactions."""
+    aborted: set[LogOffset] = set()
+    pending: dict[ProducerId, list[LogOffset]] = {}
+    for header, batch in stored:
+        if header.is_control:
+            marker = decode_marker(decode_records(batch, header)[0])
+            ended = pending.pop(header.producer_id, [])
+            if marker is not None and not marker.commit:
+                aborted.update(ended)
+        elif header.is_transactional:
+            pending.setdefault(header.producer_id, []).append(header.base_offset)
+    return aborted
+
+
+def _rewritten(header: BatchHeader, batch: bytes, records: list[LogRecord]) -> Stored:
+    if len(records) == header.record_count:
+        return Stored(header, batch)
+    producer = Producer(header.producer_id, header.producer_epoch, header.base_sequence)
+    if records:
+        batch = encode_batch(
+            records,
+            producer=producer,
+            attributes=header.attributes & (TRANSACTIONAL | CONTROL),
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+        )
+    else:
+        batch = _without_records(header)
+    return Stored(read_header(batch), batch)
+
+
+def _without_records(header: BatchHeader) -> bytes:
+    """Return an empty batch, which keeps the sequences of its producer."""
+    front = HEADER.pack(
+        *header._replace(size_bytes=HEADER_BYTES - LENGTH_END, record_count=0)
+    )
+    crc = crc32c(front[CHECKED_FROM:])
+    return front[: CHECKED_FROM - 4] + struct.pack(">I", crc) + front[CHECKED_FROM:]

@@ -1,0 +1,119 @@
+"""Run a world of several nodes in three phases: faults, calm, order.
+
+When the faults stop, every shard must have an owner that serves it, and every group
+must be usable, within a bound. At the end upstream's log is compared with the states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from coterie.broker.runtime.shards import Phase
+from sim.broken import Broken
+from sim.faults import MEMBER_KINDS, Faults
+from sim.gateway.faults import NODE_KINDS, heal
+from sim.gateway.upstream import UpstreamFaults
+from sim.gateway.world import GatewayWorld
+from sim.network import NetworkFaults
+from sim.phases import (
+    ARRIVE_WITHIN_MS,
+    LATE_MS,
+    commit_with_all,
+    repair_members,
+    wait_for_order,
+)
+
+_COMPARE_EVERY_MS: Final = 10_000
+_CHECK_EVERY_MS: Final = 500
+_START_WITHIN_MS: Final = 3_000
+
+
+def run_gateway_world(world: GatewayWorld) -> None:
+    """Run a world: faults for a time, then no faults until it has settled, within a
+    bound.
+
+    Raise Broken; the transcript then shows the events before it.
+    """
+    world.note("begins:", f"seed {world.seed}, {world.gateway}")
+    world.group.start()
+    for node in world.nodes:
+        delay_ms = world.rng.randint(0, _START_WITHIN_MS)
+        world.clock.after(delay_ms, partial(world.start_node, node))
+    for slot in world.slots:
+        delay_ms = world.rng.randint(0, ARRIVE_WITHIN_MS)
+        world.clock.after(delay_ms, partial(world.start_member, slot))
+    _compare_later(world)
+    Faults(world, NODE_KINDS).begin(world.gateway.fault_kinds)
+    Faults(
+        world, [kind for kind in MEMBER_KINDS if kind.__name__ != "_transact"]
+    ).begin(world.plan.fault_kinds)
+    world.advance(world.plan.trouble_ms)
+    _calm_down(world)
+    _wait_for_owners(world)
+    world.advance(LATE_MS)
+    repair_members(world)
+    wait_for_order(world)
+    commit_with_all(world)
+    for process in world.processes():
+        world.gateway_checker.compare(process, world.rng)
+
+
+def _compare_later(world: GatewayWorld) -> None:
+    delay_ms = world.rng.randint(1, _COMPARE_EVERY_MS)
+    world.clock.after(delay_ms, partial(_compare, world))
+
+
+def _compare(world: GatewayWorld) -> None:
+    if world.is_calm:
+        return
+    for process in world.processes():
+        world.gateway_checker.compare(process, world.rng)
+    _compare_later(world)
+
+
+def _calm_down(world: GatewayWorld) -> None:
+    """Stop all faults."""
+    world.is_calm = True
+    world.transcript.add(world.clock.now_ms, "world", "is calm from now on")
+    world.network.faults = NetworkFaults()
+    world.group.network.faults = NetworkFaults()
+    world.cluster.faults = replace(
+        UpstreamFaults(), late_ms=world.gateway.upstream.late_ms
+    )
+    world.server_environment.assignors_fail = False
+    for node in world.nodes:
+        heal(world, node)
+        world.start_node(node)
+        if node.process is not None:
+            node.process.resume()
+    for slot in world.slots:
+        if slot.member is not None:
+            slot.member.resume()
+
+
+def _wait_for_owners(world: GatewayWorld) -> None:
+    """Wait until every shard is served. Raise Broken after the bound."""
+    ends_ms = world.clock.now_ms + world.gateway.usable_within_ms
+    while (unserved := _find_unserved(world)) is not None:
+        if world.clock.now_ms >= ends_ms:
+            raise Broken(
+                f"{world.gateway.usable_within_ms} ms after the last fault: {unserved}"
+            )
+        world.advance(_CHECK_EVERY_MS)
+
+
+def _find_unserved(world: GatewayWorld) -> str | None:
+    for index in range(world.gateway.shard_count):
+        newest = world.cluster.newest_durable(index)
+        serving = [
+            process.name
+            for process in world.processes()
+            if process.runtime.shards[index].phase is Phase.ACTIVE
+            and process.has_lease
+            and process.order(index) == newest
+        ]
+        if len(serving) != 1:
+            return f"shard {index} is served by {serving or 'no node'}"
+    return None

@@ -1,0 +1,82 @@
+"""The plan of a world with several nodes, drawn from its seed before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from sim.gateway.upstream import UpstreamFaults
+from sim.network import NetworkFaults
+from sim.plan import Plan, draw_plan
+
+_LAST_EPOCHS: Final = 32_763
+"""A first epoch after which a producer id ends within a few takeovers."""
+
+
+@dataclass(frozen=True)
+class GatewayPlan:
+    """The plan of a world with nodes."""
+
+    base: Plan
+    node_count: int
+    shard_count: int
+    session_timeout_ms: int
+    """The session timeout of the nodes in their group."""
+    is_static: bool
+    has_snapshots: bool
+    first_epoch: int
+    upstream: UpstreamFaults
+    group_faults: NetworkFaults
+    """The faults of the network between the nodes and their group's coordinator."""
+    fault_kinds: int
+    """A bit for each kind of fault of nodes and upstream in this world."""
+
+    @property
+    def usable_within_ms(self) -> int:
+        """The time after the last fault within which every shard must be served: the
+        session of a lost node, a rebalance, and the takeover.
+        """
+        return self.session_timeout_ms + 25_000
+
+
+def draw_gateway_plan(rng: Random) -> GatewayPlan:
+    """Draw a plan."""
+    base = draw_plan(rng)
+    return GatewayPlan(
+        base=base,
+        node_count=rng.choice((1, 2, 2, 3, 3, 4)),
+        shard_count=rng.choice((1, 2, 3)),
+        session_timeout_ms=rng.choice((2_000, 4_000, 6_000)),
+        is_static=rng.random() < 0.5,
+        has_snapshots=rng.random() < 0.5,
+        first_epoch=rng.choice((0, 0, 0, _LAST_EPOCHS)),
+        upstream=_upstream_faults(rng),
+        group_faults=_group_faults(rng),
+        fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),
+    )
+
+
+def _upstream_faults(rng: Random) -> UpstreamFaults:
+    if rng.random() < 0.3:
+        return UpstreamFaults()
+    return UpstreamFaults(
+        usual_ms=rng.choice((2, 10, 100)),
+        replication_ms=rng.choice((0, 5, 100, 500)),
+        refusals=rng.choice((0.0, 0.02, 0.1)),
+        breaks=rng.choice((0.0, 0.02, 0.1)),
+        late_ms=rng.choice((10, 1_000, 8_000)),
+        request_timeout_ms=rng.choice((1_000, 4_000)),
+    )
+
+
+def _group_faults(rng: Random) -> NetworkFaults:
+    if rng.random() < 0.3:
+        return NetworkFaults()
+    return NetworkFaults(
+        loss=rng.choice((0.0, 0.02, 0.1)),
+        repetition=rng.choice((0.0, 0.02)),
+        delay_share=rng.choice((0.0, 0.05, 0.2)),
+        late_ms=rng.choice((500, 3_000)),
+        usual_ms=rng.choice((5, 40)),
+    )

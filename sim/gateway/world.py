@@ -1,0 +1,117 @@
+"""A simulated world of several nodes, one upstream cluster and the members, from one
+seed. `phases.py` runs it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from coterie.broker.runtime.deferred import Respond
+from coterie.broker.runtime.shards import DrivenShard
+from coterie.types import GroupId
+from sim.broken import BugRecorder
+from sim.gateway.checker import GatewayChecker
+from sim.gateway.membership import NodeGroup
+from sim.gateway.network import ClientNetwork
+from sim.gateway.node import Node, NodeEnvironment, Process
+from sim.gateway.plan import draw_gateway_plan
+from sim.gateway.upstream import Cluster
+from sim.network import Call
+from sim.population import Population
+from sim.transactions import Producers
+
+
+class GatewayWorld(Population):
+    """The nodes, upstream, members, network and clock of a simulated world."""
+
+    def __init__(self, seed: int, recorder: BugRecorder) -> None:
+        rng = Random(seed)  # noqa: S311 - a seed is to decide everything
+        self.gateway = draw_gateway_plan(rng)
+        super().__init__(seed, rng, self.gateway.base)
+        self.cluster = Cluster(
+            self.clock,
+            rng,
+            self.gateway.shard_count,
+            first_epoch=self.gateway.first_epoch,
+            faults=self.gateway.upstream,
+        )
+        self.group = NodeGroup(
+            self.clock, rng, self.transcript, self.gateway.shard_count
+        )
+        self.group.network.faults = self.gateway.group_faults
+        environment = NodeEnvironment(
+            self.clock,
+            rng,
+            self.server_environment,
+            self.cluster,
+            self.group,
+            self.transcript,
+            self.gateway,
+        )
+        self.nodes = [
+            Node(f"n{number}", environment, self.serve)
+            for number in range(self.gateway.node_count)
+        ]
+        self.gateway_checker = GatewayChecker(
+            self.server_environment, recorder, self.ended, self.cluster
+        )
+        network = ClientNetwork(self.clock, rng, self.transcript, self.nodes)
+        network.faults = self.plan.network_faults
+        self.client_network = network
+        self.populate(network, self.gateway_checker)
+        self.producers = Producers(self.environment, lambda: None)
+
+    # The nodes.
+
+    def start_node(self, node: Node) -> None:
+        """Start a node's process, unless it is running."""
+        if node.process is None:
+            node.start()
+
+    def kill_node(self, node: Node, down_ms: int) -> None:
+        """Kill a node's process, and start it again later."""
+        if node.process is None:
+            return
+        node.note("is killed")
+        node.kill()
+        self.client_network.of_nodes[self.nodes.index(node)].cut()
+        self.clock.after(down_ms, lambda: self.start_node(node))
+
+    def serve(self, process: Process, call: Call, answer: Respond) -> None:
+        """Submit a request to a node's process."""
+        self.gateway_checker.serve_at(process, call, answer)
+
+    def processes(self) -> list[Process]:
+        """Return the running processes, stopped ones too."""
+        return [node.process for node in self.nodes if node.process is not None]
+
+    def driven(self, group_id: GroupId) -> DrivenShard | None:
+        """Return a group's shard at the node with the newest durable barrier."""
+        index = self.cluster.shard_of(group_id)
+        newest = self.cluster.newest_durable(index)
+        for process in self.processes():
+            if process.order(index) == newest >= 0:
+                return process.runtime.shards[index]
+        return None
+
+    def broadcast(self, event: object) -> None:
+        """Send an event to all nodes, as each one's copy of the catalog does."""
+        for process in self.processes():
+            process.broadcast(event)
+
+    # Time.
+
+    def step(self, until_ms: int) -> bool:
+        """Run one event, and all immediate effects of it."""
+        happened = self.clock.step(until_ms)
+        self.group.settle()
+        members = self.group.member_ids()
+        for process in self.processes():
+            process.update_membership(members)
+            loop = process.loop
+            if loop.has_run:
+                loop.settle()
+                loop.has_run = False
+                self.gateway_checker.check_changes(process)
+        self.steps += happened
+        return happened
