@@ -136,7 +136,9 @@ class ClassicMember:
         )
         self._clock = options.get("clock", time.monotonic)
         self._session = ClassicSession(
-            session_ms / 1000, options.get("on_heartbeat", lambda _: None)
+            session_ms / 1000,
+            options.get("on_heartbeat", lambda _: None),
+            is_static=options.get("instance_id") is not None,
         )
         # A lost heartbeat can be sent again before the session ends.
         limit_ms = min(client.request_timeout_ms, max(session_ms // 3, 1))

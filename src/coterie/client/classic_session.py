@@ -50,15 +50,25 @@ class ClassicSession:
 
     `generation` is that of the last JoinGroup, -1 outside the group. `is_rebalancing`
     is true when the coordinator waits for the member to join again. `prolonged` is
-    called with the time at which an answered request was sent.
+    called with the time at which an answered request was sent, unless the coordinator
+    may end the session earlier: it removes a dynamic member that has not joined again
+    by the end of the rebalance time-out, whatever its heartbeats
+    (`GroupMetadataManager.completeClassicGroupJoin`).
     """
 
-    def __init__(self, timeout_s: float, prolonged: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        timeout_s: float,
+        prolonged: Callable[[float], None],
+        *,
+        is_static: bool = False,
+    ) -> None:
         self.member_id: MemberId = ""
         self.generation = NO_GENERATION
         self.is_rebalancing = False
         self._timeout_s = timeout_s * (1 - _MARGIN)
         self._prolonged = prolonged
+        self._is_static = is_static
         self._answered_s: float | None = None
         self._synced = NO_GENERATION
         self._is_joining = False
@@ -120,7 +130,7 @@ class ClassicSession:
             self._answered(sent_s)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             if was_synced:
-                self._answered(sent_s)
+                self._answered(sent_s, is_kept=self._is_static)
                 self.is_rebalancing = not self._is_joining
         elif code is ErrorCode.ILLEGAL_GENERATION:
             # While the member joins, the next generation may have begun already.
@@ -137,7 +147,8 @@ class ClassicSession:
             return Effect.REJECTED
         return Effect.CONTINUE
 
-    def _answered(self, sent_s: float) -> None:
+    def _answered(self, sent_s: float, *, is_kept: bool = True) -> None:
         if self._answered_s is None or sent_s > self._answered_s:
             self._answered_s = sent_s
-            self._prolonged(sent_s)
+            if is_kept:
+                self._prolonged(sent_s)
