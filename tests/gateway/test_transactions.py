@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from coterie.broker.runtime.shards import Phase
@@ -14,6 +16,8 @@ from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.record_batch import Producer, read_header
 from tests.broker.server.apis.fake_broker import allow_except
 from tests.gateway.transaction_world import GROUP, V1, V2, GatewayWorld, code_of
+
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.fixture
@@ -309,6 +313,25 @@ def test_nothing_is_acknowledged_after_the_lease(
 
 def test_an_empty_group_id_is_invalid(world: GatewayWorld) -> None:
     assert world.commit(1, group="") is ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, LOADING])
+def test_a_group_has_to_be_admitted_first(world: GatewayWorld, code: ErrorCode) -> None:
+    waiting: list[Callable[[ErrorCode], None]] = []
+
+    def admit(shard: int, group_id: str, then: Callable[[ErrorCode], None]) -> None:
+        assert (shard, group_id) == (world.shard, GROUP)
+        waiting.append(then)
+
+    world.broker.admit = admit
+    responses = world.begin_commit(1)
+    assert not world.upstream.requests
+    [then] = waiting
+    then(code)
+    world.loop.settle()
+    if code is ErrorCode.NONE:
+        world.answer()
+    assert code_of(responses) is code
 
 
 def test_only_writers_of_the_transactional_id_commit(world: GatewayWorld) -> None:

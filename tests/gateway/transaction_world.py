@@ -99,6 +99,7 @@ class GatewayWorld(World):
             settings=self.settings,
             shard_of=self.runtime.shard_of,
             counts=Counts(),
+            admit=None,
         )
         self.runtime.start(self.shard_count)
         for index in range(self.shard_count):

@@ -191,6 +191,21 @@ class GatewayTransactions:
             checked.refuse(ErrorCode.INVALID_GROUP_ID)
             return
         commit = _Commit(call, checked)
+        admit = call.node.broker.admit
+        if admit is None:
+            self._join_transaction(commit)
+            return
+
+        def admitted(code: ErrorCode) -> None:
+            if code:
+                checked.refuse(code)
+            else:
+                self._join_transaction(commit)
+
+        admit(checked.shard, checked.request.group_id, admitted)
+
+    def _join_transaction(self, commit: _Commit) -> None:
+        call, checked = commit.call, commit.checked
         if not commit_adds_partition(call):
             self._write(commit)
             return
