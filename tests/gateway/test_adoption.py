@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,7 +51,7 @@ def pair(
     monkeypatch.setattr(module, "REFUSED_MS", 1)
     both = Pair(upstream, server)
     admin = AdminClient(upstream, BRIEF)
-    adoption = Adoption(both.broker, admin)
+    adoption = Adoption(both.broker, admin, Counter())
     both.broker.admit = adoption.admit
     yield both
     both.broker.admit = None
@@ -70,7 +71,7 @@ def test_a_group_is_adopted_with_offsets_epochs_and_metadata(pair: Pair) -> None
     assert pair.committed(pair.own) == {0: at(7, "note"), 2: at(9)}
     pair.commit(pair.upstream, p0=at(100))
     assert pair.committed(pair.own)[0] == at(7, "note"), "adopted once"
-    assert adoption_of(pair).counts == {"adopted": 1}
+    assert adoption_of(pair)._counts == {"adopted": 1}
 
 
 def test_the_first_commit_of_a_group_does_not_hide_its_other_offsets(
@@ -114,7 +115,7 @@ def test_offsets_of_deleted_topics_are_left_out(pair: Pair) -> None:
 def test_a_group_that_upstream_lacks_is_looked_up_once(pair: Pair) -> None:
     for _ in range(3):
         assert pair.committed(pair.own) == {}
-    assert adoption_of(pair).counts == {"absent": 1}
+    assert adoption_of(pair)._counts == {"absent": 1}
     pair.create_topic()
     pair.commit(pair.upstream, p0=at(7))
     assert pair.committed(pair.own) == {}, "the result is remembered"
@@ -191,7 +192,7 @@ def test_many_groups_are_adopted_by_few_lookups(pair: Pair) -> None:
         for group in groups
         for offset in found[group].offsets.values()
     ] == [number + 1 for number in range(200)]
-    assert adoption_of(pair).counts == {"adopted": 200}
+    assert adoption_of(pair)._counts == {"adopted": 200}
 
 
 def _join_upstream(pair: Pair) -> str:

@@ -105,6 +105,8 @@ def test_the_status_has_the_shards_of_the_node() -> None:
 def test_metrics_have_shards_by_phase_leases_and_counts() -> None:
     state = NodeState(shards=[active(0), active(2)._replace(phase="loading")])
     state.counts.bytes_to_clients = 5
+    state.counts.adoptions["adopted"] += 2
+    state.counts.mirrored["committed"] += 3
     registry = CollectorRegistry()
     GatewayMetrics(registry, state.status())
     state.counts.observe_takeover(0.2)
@@ -119,5 +121,7 @@ def test_metrics_have_shards_by_phase_leases_and_counts() -> None:
         "coterie_gateway_lease_seconds 4.0",
         "coterie_gateway_takeover_seconds_count 1.0",
         'coterie_gateway_forwarded_bytes_total{to="clients"} 5.0',
+        'coterie_gateway_adoptions_total{outcome="adopted"} 2.0',
+        'coterie_gateway_mirrored_total{outcome="committed"} 3.0',
     ):
         assert line in text.splitlines()

@@ -1,7 +1,7 @@
 """Adopt the groups of upstream: the first request for a group that this node does not
 know fetches its offsets upstream and writes them here, before it is answered.
 
-    broker.admit = Adoption(broker, admin).admit
+    broker.admit = Adoption(broker, admin, counts).admit
 
 A group with members upstream is not adopted: its consumers would commit there and here.
 Requests for it get a retriable error, so consumers that are moved to the gateway wait
@@ -79,11 +79,12 @@ class _Adopter:
 
 class Adoption:
     """The adoption of groups. `broker` is this node's group server, `admin` a client of
-    upstream; the broker's clock gives ms."""
+    upstream, and `counts` the groups by outcome; the broker's clock gives ms."""
 
-    def __init__(self, broker: Broker, admin: AdminClient) -> None:
-        self.counts: Counter[str] = Counter()
-        """The numbers of groups: "adopted", "absent" and "refused"."""
+    def __init__(
+        self, broker: Broker, admin: AdminClient, counts: Counter[str]
+    ) -> None:
+        self._counts = counts
         self._broker = broker
         self._admin = admin
         self._waiting: dict[GroupId, list[Then]] = {}
@@ -175,7 +176,7 @@ class Adoption:
             elif of_group:
                 self._write(group_id, of_group)
             else:
-                self.counts["absent"] += 1
+                self._counts["absent"] += 1
                 self._remember(group_id, self._broker.clock() + ABSENT_MS)
                 self._release(group_id, ErrorCode.NONE)
 
@@ -241,7 +242,7 @@ class Adoption:
                 self._refuse(group_id, f"writing its offsets: {refusals[0].name}")
                 return
             _LOGGER.info("group %s: adopted %d offsets", group_id, len(offsets))
-            self.counts["adopted"] += 1
+            self._counts["adopted"] += 1
             self._remember(group_id, _FOREVER_MS)
             self._release(group_id, ErrorCode.NONE)
 
@@ -255,7 +256,7 @@ class Adoption:
 
     def _refuse(self, group_id: GroupId, reason: str) -> None:
         now_ms = self._broker.clock()
-        self.counts["refused"] += 1
+        self._counts["refused"] += 1
         _bound(self._refused_until_ms)
         self._refused_until_ms[group_id] = now_ms + REFUSED_MS
         if now_ms >= self._warned_ms.get(group_id, 0):

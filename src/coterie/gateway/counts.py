@@ -6,8 +6,9 @@ seconds; a node without metrics leaves them as they are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 def _ignore(duration_s: float) -> None:
@@ -32,6 +33,11 @@ class GatewayCounts:
     """Bytes of clients' requests that were forwarded."""
     bytes_to_clients: int = 0
     """Bytes of upstream's responses that were forwarded."""
+    adoptions: Counter[str] = field(default_factory=Counter)
+    """Groups that were looked up upstream: "adopted", "absent" or "refused"."""
+    mirrored: Counter[str] = field(default_factory=Counter)
+    """Offsets that were "committed" or "deleted" upstream, and groups whose changes
+    "failed" and are tried again."""
     observe_takeover: Callable[[float], None] = _ignore
     """A callback with the time from a shard's assignment until it is active."""
     observe_produce: Callable[[float], None] = _ignore

@@ -79,6 +79,19 @@ class GatewayMetrics(Collector):
         forwarded.add_metric(["upstream"], counts.bytes_to_upstream)
         forwarded.add_metric(["clients"], counts.bytes_to_clients)
         yield forwarded
+        yield _by_outcome("adoptions", "groups looked up upstream", counts.adoptions)
+        yield _by_outcome(
+            "mirrored", "offsets repeated upstream, groups that failed", counts.mirrored
+        )
+
+
+def _by_outcome(name: str, what: str, values: Counter[str]) -> CounterMetricFamily:
+    family = CounterMetricFamily(
+        f"{_PREFIX}{name}", f"Count since the start: {what}.", labels=["outcome"]
+    )
+    for outcome, value in sorted(values.items()):
+        family.add_metric([outcome], value)
+    return family
 
 
 def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:

@@ -88,12 +88,17 @@ class _Mirrored:
 
 
 class Mirror:
-    """The mirror of a node. `admin` is a client of upstream."""
+    """The mirror of a node. `admin` is a client of upstream, and `counts` what was done
+    there."""
 
-    def __init__(self, runtime: Runtime, admin: AdminClient, interval_s: float) -> None:
-        self.counts: Counter[str] = Counter()
-        """The numbers of offsets "committed" and "deleted" upstream, and of groups
-        whose changes "failed"."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        admin: AdminClient,
+        interval_s: float,
+        counts: Counter[str],
+    ) -> None:
+        self._counts = counts
         self._runtime = runtime
         self._admin = admin
         self._interval_s = interval_s
@@ -178,7 +183,7 @@ class Mirror:
             self._failed(failures)
 
     def _failed(self, failures: Sequence[tuple[GroupId, BaseException]]) -> None:
-        self.counts["failed"] += len(failures)
+        self._counts["failed"] += len(failures)
         group_id, error = failures[0]
         is_bug = not isinstance(error, CoterieError)
         _LOGGER.warning(
@@ -214,7 +219,7 @@ class Mirror:
             if change.commits:
                 done = await self._admin.alter_group_offsets(group_id, change.commits)
                 _check(done)
-                self.counts["committed"] += len(done.values)
+                self._counts["committed"] += len(done.values)
             if change.deletions:
                 await self._delete(group_id, change.deletions)
 
@@ -233,7 +238,7 @@ class Mirror:
                 raise
             return
         _check(done)
-        self.counts["deleted"] += len(done.values)
+        self._counts["deleted"] += len(done.values)
 
     def _repeated(self, mirrored: _Mirrored, change: _Change, *, is_live: bool) -> None:
         group_id = change.group_id

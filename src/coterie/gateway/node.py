@@ -177,12 +177,14 @@ class Gateway:
         admin = AdminClient(plan.bootstrap, client)
         running.push_async_callback(admin.close)
         if plan.is_adopting:
-            adoption = Adoption(broker, admin)
+            adoption = Adoption(broker, admin, self.counts.adoptions)
             running.push_async_callback(adoption.close)
             broker.admit = adoption.admit
         if plan.mirror_interval_ms is not None:
             interval_s = plan.mirror_interval_ms / 1000
-            self._mirror = Mirror(broker.runtime, admin, interval_s)
+            self._mirror = Mirror(
+                broker.runtime, admin, interval_s, self.counts.mirrored
+            )
             running.push_async_callback(self._mirror.close)
             self._mirror.start()
 
