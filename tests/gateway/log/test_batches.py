@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.gateway.log.batches import merged, runs
+from coterie.gateway.log.batches import RECORDS_MAX, merged, runs
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LogRecord,
@@ -39,7 +39,7 @@ def batch_of(base: int, records: list[tuple[int, object, object, object]]) -> by
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(contents, min_size=1, max_size=5), st.integers(0, 2**40))
 def test_a_merged_batch_has_the_records_of_all_in_order(
     parts: list[list[tuple[int, object, object, object]]], base: int
@@ -47,7 +47,11 @@ def test_a_merged_batch_has_the_records_of_all_in_order(
     batches, expected, at = [], [], base
     for part in parts:
         batches.append(batch_of(at, part))
-        expected += decode_records(batches[-1])
+        later_ms = part[0][0] - parts[0][0][0]
+        expected += [
+            each._replace(timestamp_ms=each.timestamp_ms - later_ms)
+            for each in decode_records(batches[-1])
+        ]
         at += len(part)
     batch = merged(batches, PRODUCER)
     header = read_header(batch)
@@ -56,10 +60,11 @@ def test_a_merged_batch_has_the_records_of_all_in_order(
     assert header.record_count == header.last_offset_delta + 1 == len(expected)
     assert header[9:12] == PRODUCER
     assert header.max_timestamp_ms == max(each.timestamp_ms for each in expected)
+    assert decode_records(batch)[0].timestamp_ms == header.base_timestamp_ms
     found = [each._replace(offset=each.offset + base) for each in decode_records(batch)]
     assert found == expected
     sizes = [(len(each), len(part)) for each, part in zip(batches, parts, strict=True)]
-    size = sum(len(each) for each in batches) + 15 * len(expected)
+    size = sum(len(each) for each in batches) + 5 * len(expected)
     assert runs(sizes, size) == [len(parts)]
     at = 0
     for count in runs(sizes, 500):
@@ -79,3 +84,7 @@ def test_deltas_of_many_records_need_more_bytes() -> None:
 
 def test_a_batch_that_is_too_large_alone_is_not_merged() -> None:
     assert runs([(HEADER_BYTES + 900, 1), (200, 1), (200, 1)], 500) == [1, 2]
+
+
+def test_a_merged_batch_has_a_limited_number_of_records() -> None:
+    assert runs([(20_000, RECORDS_MAX // 2)] * 5, 10_000_000) == [2, 2, 1]

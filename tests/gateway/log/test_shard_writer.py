@@ -144,7 +144,7 @@ def test_five_batches_are_in_flight_and_the_rest_is_merged(world: World) -> None
 
 
 def test_a_write_of_several_batches_is_durable_with_its_last(world: World) -> None:
-    large = [bytes([65 + i]) * 500_000 for i in range(3)]
+    large = [bytes([65 + i]) * 200_000 for i in range(3)]
     for each in large:
         number = world.write(each)
     world.loop.settle()

@@ -21,8 +21,10 @@ from coterie.wire.record_batch import (
     varint,
 )
 
-_GROWTH_BYTES: Final = 15
-"""The most that a record's deltas and length grow by when batches are merged."""
+RECORDS_MAX: Final = 4_000
+"""Loading replays a batch in one step, which must not block the event loop for long."""
+_GROWTH_BYTES: Final = 5
+"""The most that a record's offset delta and length grow by when batches are merged."""
 
 
 def stamped(batch: bytes, producer: Producer) -> bytes:
@@ -32,7 +34,11 @@ def stamped(batch: bytes, producer: Producer) -> bytes:
 
 def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
     """Return one batch with the records of several, which are neither compressed nor
-    transactional. Records keep their timestamps."""
+    transactional.
+
+    Records get the base timestamp of the first batch, as those that are added to an
+    open batch do: `read_commits` is fast where timestamps do not differ.
+    """
     if len(batches) == 1:
         return stamped(batches[0], producer)
     headers = [read_header(batch) for batch in batches]
@@ -42,47 +48,49 @@ def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
     for header, batch in zip(headers[1:], batches[1:], strict=True):
         assert header.attributes == 0
         assert header.last_offset_delta == header.record_count - 1
-        later_ms = header.base_timestamp_ms - first.base_timestamp_ms
-        _append_moved(parts, batch, header.record_count, count, later_ms)
+        _append_moved(parts, batch, header.record_count, count)
         count += header.record_count
     head = first._replace(
         record_count=count,
         last_offset_delta=count - 1,
-        max_timestamp_ms=max(header.max_timestamp_ms for header in headers),
+        max_timestamp_ms=first.base_timestamp_ms
+        + max(each.max_timestamp_ms - each.base_timestamp_ms for each in headers),
     )
     return _encode(head, b"".join(parts), producer)
 
 
 def runs(batches: Sequence[tuple[int, int]], bytes_max: int) -> list[int]:
     """Return how many consecutive batches to merge each time, so that no merged batch
-    is larger than `bytes_max`, from the size in bytes and the record count of each."""
+    has more than `bytes_max` or `RECORDS_MAX`, from the size in bytes and the record
+    count of each."""
     counts: list[int] = []
-    size = 0
+    size = records = 0
     for size_bytes, record_count in batches:
         added = size_bytes - HEADER_BYTES + _GROWTH_BYTES * record_count
-        if counts and size + added <= bytes_max:
+        fits = size + added <= bytes_max and records + record_count <= RECORDS_MAX
+        if counts and fits:
             counts[-1] += 1
             size += added
+            records += record_count
         else:
             counts.append(1)
-            size = size_bytes
+            size, records = size_bytes, record_count
     return counts
 
 
 def _append_moved(
-    parts: list[bytes], batch: bytes, record_count: int, ahead: int, later_ms: int
+    parts: list[bytes], batch: bytes, record_count: int, ahead: int
 ) -> None:
-    """Append the records with deltas that follow `ahead` records and begin `later_ms`
-    later."""
+    """Append the records with offset deltas that follow `ahead` records."""
     at = HEADER_BYTES
     for _ in range(record_count):
         size, at = read_varint(batch, at)
         end = at + size
-        time_delta, after = read_varint(batch, at + 1)
-        offset_delta, after = read_varint(batch, after)
-        deltas = varint(time_delta + later_ms) + varint(offset_delta + ahead)
-        new_size = 1 + len(deltas) + end - after
-        parts += (varint(new_size), batch[at : at + 1], deltas, batch[after:end])
+        _, delta_at = read_varint(batch, at + 1)  # the timestamp delta
+        offset_delta, after = read_varint(batch, delta_at)
+        delta = varint(offset_delta + ahead)
+        new_size = size + len(delta) - (after - delta_at)
+        parts += (varint(new_size), batch[at:delta_at], delta, batch[after:end])
         at = end
     assert at == len(batch)
 

@@ -52,7 +52,8 @@ IN_FLIGHT_MAX: Final = 5
 DEADLINE_MS: Final = 30_000
 BACKOFF_MIN_S: Final = 0.02
 BACKOFF_MAX_S: Final = 1.0
-BATCH_BYTES_MAX: Final = 900_000
+BATCH_BYTES_MAX: Final = 256 * 1024
+"""The size up to which batches are merged; a batch that is larger is written alone."""
 
 FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 """The errors of a producer with an old epoch."""
