@@ -19,6 +19,8 @@ from typing import Any
 
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.catalog.topics import NewTopic
+from coterie.broker.log.stores import open_log
+from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.system import (
     random_topic_id,
@@ -29,6 +31,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
+from coterie.gateway.log.local_snapshots import LocalSnapshots, store_directory
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import Ownership
@@ -65,7 +68,9 @@ class Caller:
 class ShardNode:
     """The part of a gateway node that owns shards."""
 
-    def __init__(self, bootstrap: str, topic: ShardsTopic) -> None:
+    def __init__(
+        self, bootstrap: str, topic: ShardsTopic, directory: Path | None = None
+    ) -> None:
         self.topic = topic
         self.upstream = UpstreamClient(bootstrap, ClientOptions(), topic.name)
         broker = group_server(Settings(), topic.cluster_id, AllowAll())
@@ -75,6 +80,14 @@ class ShardNode:
         self.runtime = broker.runtime
         self.runtime.start(topic.partition_count, topic.name)
         loop = asyncio.get_running_loop()
+        self.snapshots: LocalSnapshots | None = None
+        if directory is not None:
+            log = open_log(store_directory(directory, topic))
+            flusher = Flusher(log, loop)
+            self.snapshots = LocalSnapshots(
+                log, flusher, self.runtime.shards, loop, wall_clock
+            )
+            self.runtime.on_growth(self.snapshots.consider)
         context = LogContext(
             runtime=self.runtime,
             upstream=self.upstream,
@@ -86,6 +99,7 @@ class ShardNode:
             wall=wall_clock,
             slices=Slices(loop),
             fenced=self._fenced,
+            snapshots=self.snapshots,
         )
         self.ownership = Ownership(
             self.runtime,
@@ -149,13 +163,24 @@ class ShardNode:
         return sum(
             len(driven.shard.state.offsets.partitions(group_id))
             for driven in self.runtime.shards
-            for group_id in driven.shard.state.offsets.stored
+            for group_id in list(driven.shard.state.offsets.stored)
         )
 
     async def stop(self) -> None:
         """End as kill -9 does: nothing is written."""
         self.ownership.lost()
         await self.upstream.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
+
+    async def snapshots_written(self) -> None:
+        """Wait until no shard has to be written to its snapshot."""
+        assert self.snapshots is not None
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            if not self.snapshots.has_due():
+                return
+        raise TimeoutError("the snapshots are not written")
 
 
 async def run(bootstrap: str, offsets: int, shards: int, directory: Path) -> None:
@@ -171,10 +196,21 @@ async def run(bootstrap: str, offsets: int, shards: int, directory: Path) -> Non
             elapsed = time.perf_counter() - started
             print(f"{offsets:,} offsets committed in {elapsed:.1f} s")
             await first.stop()
-            second = ShardNode(bootstrap, topic)
+            second = ShardNode(bootstrap, topic, directory)
             print(f"without snapshots: {await second.own():.2f} s")
             print(f"  {second.offsets():,} offsets")
+            await second.snapshots_written()
             await second.stop()
+            third = ShardNode(bootstrap, topic, directory)
+            print(f"with snapshots: {await third.own():.2f} s")
+            print(f"  {third.offsets():,} offsets")
+            await third.commit_all(offsets // PARTITIONS_A_COMMIT // 10, 2)
+            await third.stop()
+            fourth = ShardNode(bootstrap, topic, directory)
+            print(f"with snapshots and {offsets // 10:,} more: ", end="")
+            print(f"{await fourth.own():.2f} s")
+            print(f"  {fourth.offsets():,} offsets")
+            await fourth.stop()
         finally:
             await admin.delete_topics([name])
 

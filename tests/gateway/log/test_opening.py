@@ -7,23 +7,19 @@ import logging
 import pytest
 
 from coterie.broker.coordinator.record_serde import encode_record
-from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
-from coterie.broker.coordinator.result import Origin, Record
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.opening import REPEAT_S
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
-    TRANSACTIONAL,
     LogRecord,
     Producer,
     encode_batch,
     read_header,
 )
 from tests.broker.runtime.world import commit_request
+from tests.gateway.log.application import Transactions, offset_record
 from tests.gateway.log.shard_world import TOPIC, Node, node
-
-APPLICATION = Producer(7, 0, 0)
 
 
 def barriers(world: Node, group_id: str) -> list[str]:
@@ -232,13 +228,6 @@ def test_barriers_are_no_unknown_records(caplog: pytest.LogCaptureFixture) -> No
     assert "unknown type" not in caplog.text
 
 
-def offset_record(group_id: str, offset: int) -> Record:
-    value = OffsetCommitValue(
-        offset=offset, leader_epoch=-1, metadata="", commit_timestamp=0
-    )
-    return Record(OffsetCommitKey(group=group_id, topic="t", partition=0), value, 3)
-
-
 def test_batches_of_an_earlier_producer_after_a_later_barrier_are_dropped() -> None:
     world = node()
     world.commit("g", 1)
@@ -272,39 +261,6 @@ def test_a_log_that_was_truncated_is_loaded_from_its_start() -> None:
 
 
 # Transactions.
-
-
-class Transactions:
-    """An application that commits offsets in transactions."""
-
-    def __init__(self, world: Node) -> None:
-        self.world = world
-        self.sequence = 0
-        self.errors: list[CoterieError] = []
-
-    def commit(self, group_id: str, offset: int) -> None:
-        """Write an offset of a transaction; it is pending once it is durable."""
-        world, record = self.world, offset_record(group_id, offset)
-        producer = APPLICATION._replace(base_sequence=self.sequence)
-        self.sequence += 1
-        batch = encode_batch(
-            [LogRecord(0, 0, *encode_record(record))],
-            producer=producer,
-            attributes=TRANSACTIONAL,
-        )
-
-        def done(result: int | CoterieError) -> None:
-            if isinstance(result, CoterieError):
-                self.errors.append(result)
-                return
-            origin = Origin(result, 0, *producer[:2])
-            world.driven(group_id).shard.replay(record, origin)
-
-        world.writer_of(group_id).produce_transactional(batch, 1, "app", done)
-
-    def end(self, group_id: str, *, commit: bool) -> None:
-        """Write the marker, as upstream's transaction coordinator does."""
-        self.world.partition_of(group_id).end_transaction(APPLICATION, commit=commit)
 
 
 def test_a_marker_ends_a_transaction() -> None:

@@ -36,7 +36,7 @@ from coterie.broker.coordinator.snapshot import (
 )
 from coterie.broker.coordinator.state import State
 from coterie.broker.log.log import Log, LogPartition
-from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import LogError
@@ -108,6 +108,10 @@ class Snapshots:
         """
         stored = self._log.get(_space(index), _INDEX_KEY)
         return None if stored is None else int(_OFFSET.unpack_from(stored)[0])
+
+    def spaces(self, index: int) -> tuple[str, ...]:
+        """Return the namespaces of a shard's snapshot."""
+        return _space(index), _group_space(index), _offset_space(index)
 
     def read(self, index: int, shard: Shard) -> Iterator[LogOffset]:
         """Load the snapshot into an empty shard, one group a step.
@@ -236,7 +240,7 @@ class Snapshotter:
     def __init__(
         self,
         snapshots: Snapshots,
-        flusher: Flusher,
+        flusher: Durability,
         shards: Sequence[DrivenShard],
         scheduler: Scheduler,
         schedule: RoundSchedule | None = None,

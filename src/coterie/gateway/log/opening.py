@@ -30,6 +30,7 @@ from coterie.errors import (
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
 from coterie.gateway.log.batches import stamped
+from coterie.gateway.log.local_snapshots import LocalSnapshots
 from coterie.gateway.log.markers import MarkerTail, complete_batches
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
@@ -75,6 +76,7 @@ class LogContext:
     fenced: Callable[[int], None]
     """The callback with a shard that has another owner."""
     counts: GatewayCounts = field(default_factory=GatewayCounts)
+    snapshots: LocalSnapshots | None = None
 
 
 class ShardOpener:
@@ -104,6 +106,9 @@ class Opening:
         self._lineage = Lineage()
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
+        self._snapshot_end: LogOffset | None = None
+        """The offset from which to replay after the local snapshot; None without one,
+        and once it is replayed."""
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
@@ -206,9 +211,45 @@ class Opening:
             return
         self._barrier_offset = result
         self._retry_s = RETRY_MIN_S
-        self._fetch(0)
+        self._begin()
 
     # Loading.
+
+    def _begin(self) -> None:
+        """Fetch from the end of the local snapshot, which is replayed first if upstream
+        has this offset; without one, from the start."""
+        snapshots = self._context.snapshots
+        if snapshots is None:
+            self._fetch(0)
+            return
+        self._snapshot_end = snapshots.replay_from(self._index)
+        if self._snapshot_end is None:
+            self._begin_without(snapshots)
+        else:
+            self._fetch(self._snapshot_end)
+
+    def _begin_without(self, snapshots: LocalSnapshots) -> None:
+        """Remove the local snapshot, and fetch from the start."""
+        self._snapshot_end = None
+        if not snapshots.is_stored(self._index):
+            self._fetch(0)
+            return
+
+        def durable(is_removed: bool) -> None:
+            if self._is_closed:
+                return
+            if is_removed:
+                self._fetch(0)
+            else:
+                self._begin_without(snapshots)
+
+        def ended(error: CoterieError | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                snapshots.when_removed(self._index, durable)
+
+        self._context.slices.add(self, snapshots.removal(self._index), ended)
 
     def _fetch(self, offset: LogOffset) -> None:
         def fetched(result: Fetched | CoterieError) -> None:
@@ -221,7 +262,10 @@ class Opening:
         if isinstance(result, ApiError) and (
             result.code is ErrorCode.OFFSET_OUT_OF_RANGE
         ):
-            self._find_start(offset)
+            if offset == self._snapshot_end and self._context.snapshots is not None:
+                self._begin_without(self._context.snapshots)
+            else:
+                self._find_start(offset)
         elif _is_retriable(result):
             self._retry(lambda: self._fetch(offset))
         elif isinstance(result, CoterieError):
@@ -254,6 +298,9 @@ class Opening:
 
         def ended(error: CoterieError | None) -> None:
             if error is not None:
+                snapshots = self._context.snapshots
+                if self._snapshot_end is not None and snapshots is not None:
+                    snapshots.remove(self._index)  # the next try does without it
                 self._fail(error)
             elif self._is_loaded:
                 self._activate()
@@ -267,8 +314,14 @@ class Opening:
         self._context.slices.add(self, self._steps(fetched.batches), ended)
 
     def _steps(self, data: bytes) -> Iterator[None]:
-        """Replay the batches up to the own barrier, one a step. Raises LogError."""
+        """Replay the batches up to the own barrier, one a step, after the local
+        snapshot. Raises LogError."""
         shard = self._driven.shard
+        if self._snapshot_end is not None:
+            assert self._context.snapshots is not None
+            for _ in self._context.snapshots.read(self._index, shard):
+                yield
+            self._snapshot_end = None
         for header, batch in complete_batches(data):
             if header.last_offset < self._position:
                 continue
@@ -323,6 +376,8 @@ class Opening:
         self._schedule_barrier()
         self._loaded(self._driven)
         self.tail.start(self._position)
+        if self._context.snapshots is not None:
+            self._context.snapshots.loaded()
 
     # Owning.
 

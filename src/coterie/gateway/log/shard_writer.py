@@ -98,6 +98,8 @@ class _Batch:
     first: LogOffset
     count: int
     deadline_ms: int
+    corrected: int
+    """The sum of the corrections of assigned offsets before it was staged."""
     completes: _Write | None = None
     """The write whose last batch this is."""
     transactional_id: str | None = None
@@ -159,6 +161,7 @@ class ShardWriter(Durability):
         """Batches that were taken, in order, until they and all before them are
         acknowledged."""
         self._in_flight = 0
+        self._corrected = 0
         self._is_recovering = False
         self._backoff_s = BACKOFF_MIN_S
         self._waiting: list[Done] = []
@@ -262,6 +265,7 @@ class ShardWriter(Durability):
                 first,
                 record_count,
                 deadline_ms,
+                self._corrected,
                 transactional_id=transactional_id,
                 done=done,
             )
@@ -324,6 +328,7 @@ class ShardWriter(Durability):
             self._append(appends[at : at + count], deadline_ms)
             at += count
         self._pending[-1].completes = write
+        self._corrected += self._log.correct()
 
     def _append(self, appends: Sequence[Append], deadline_ms: int) -> None:
         first = appends[0].info.base_offset
@@ -331,7 +336,8 @@ class ShardWriter(Durability):
         data = merged([each.batch for each in appends], self._producer)
         sequence = (self._producer.base_sequence + count) & INT32_MAX
         self._producer = self._producer._replace(base_sequence=sequence)
-        self._pending.append(_Batch(data, first, count, deadline_ms))
+        batch = _Batch(data, first, count, deadline_ms, self._corrected)
+        self._pending.append(batch)
 
     def _send(self) -> None:
         """Send pending batches in order. An application's batch is alone in flight, so
@@ -424,7 +430,8 @@ class ShardWriter(Durability):
         calls = _Calls()
         while self._pending and self._pending[0].is_acknowledged:
             batch = self._pending.popleft()
-            log.acknowledged(batch.base, batch.count)
+            corrected = self._corrected - batch.corrected
+            log.acknowledged(batch.first, batch.base, batch.count, corrected)
             if batch.done is not None:
                 log.settle_reserved(batch.first, batch.count)
                 done = _bound(batch.done, batch.first)

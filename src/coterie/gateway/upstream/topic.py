@@ -32,6 +32,8 @@ class ShardsTopic(NamedTuple):
     """Derived from cluster id and name where upstream has no topic ids (before 2.8)."""
     partition_count: int
     cluster_id: str
+    has_id: bool = True
+    """Whether upstream has topic ids, which a deleted and created topic changes."""
 
 
 async def open_topic(
@@ -92,7 +94,13 @@ def _shards_topic(topic: TopicDescription, cluster_id: str | None) -> ShardsTopi
             "upstream does not report a cluster id: Kafka 0.11 or newer is needed"
         )
     topic_id = topic.topic_id or derived_topic_id(cluster_id, topic.name)
-    return ShardsTopic(topic.name, topic_id, len(topic.partitions), cluster_id)
+    return ShardsTopic(
+        topic.name,
+        topic_id,
+        len(topic.partitions),
+        cluster_id,
+        topic.topic_id is not None,
+    )
 
 
 def _has_code(error: Exception, code: ErrorCode) -> bool:
