@@ -43,6 +43,7 @@ from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.path.sasl import SaslExchange
+from coterie.gateway.path.topic_waits import waiting_for_topics
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.status import NodeStatus
 from coterie.gateway.transactions import GatewayTransactions
@@ -160,7 +161,9 @@ class Gateway:
         broker = self._broker = group_server(
             self.plan.settings, topic.cluster_id, authorizer
         )
-        topics = CatalogFeed(cluster, broker.data, cluster_id=topic.cluster_id)
+        topics = self._topics = CatalogFeed(
+            cluster, broker.data, cluster_id=topic.cluster_id
+        )
         running.push_async_callback(topics.close)
         await topics.start()
         if self.plan.authorizer is AuthorizerKind.UPSTREAM:
@@ -199,7 +202,8 @@ class Gateway:
         transactions = GatewayTransactions(
             self.broker.runtime, client, asyncio.get_running_loop()
         )
-        return {**group_handlers(lambda: self.view), **transactions.handlers}
+        handlers = {**group_handlers(lambda: self.view), **transactions.handlers}
+        return waiting_for_topics(handlers, self._topics.refresh)
 
     async def _listen(
         self, cluster: Cluster, topic: ShardsTopic, handlers: Mapping[int, Handler]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from coterie.broker.catalog.catalog import Catalog
@@ -193,6 +193,11 @@ class CatalogFeed:
         """End the background work."""
         self._catalog.on_unknown_topic = None
         await self._poller.close()
+
+    def refresh(self, done: Callable[[], None]) -> None:
+        """Copy all topics soon, and then call `done`, whether that has succeeded or
+        not."""
+        self._poller.when_read(done)
 
     async def poll(self) -> None:
         """Copy all topics as they are now. Raises the errors of the client.

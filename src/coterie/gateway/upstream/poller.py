@@ -33,6 +33,7 @@ class Poller:
         self._loop = asyncio.get_running_loop()
         self._is_wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._waiting: list[Callable[[], None]] = []
         self.read_at_s: float | None = None
         """The time of the event loop at the last successful read; None before it."""
 
@@ -49,6 +50,11 @@ class Poller:
     def want(self) -> None:
         """Read soon."""
         self._is_wanted.set()
+
+    def when_read(self, done: Callable[[], None]) -> None:
+        """Read soon, and then call `done`, whether the read has succeeded or not."""
+        self._waiting.append(done)
+        self.want()
 
     async def close(self) -> None:
         """End the background work."""
@@ -67,6 +73,7 @@ class Poller:
                 async with asyncio.timeout(self._period_s - spacing_s):
                     await self._is_wanted.wait()
             self._is_wanted.clear()
+            waiting, self._waiting = self._waiting, []
             began_s = self._loop.time()
             try:
                 await self.read()
@@ -78,5 +85,7 @@ class Poller:
                 if is_failing:
                     _LOGGER.info("%s: up to date again", self._what)
                 is_failing = False
+            for done in waiting:
+                self._loop.call_soon(done)
             took_s = self._loop.time() - began_s
             spacing_s = max(_SPACING_MS / 1000, _SPACING_FACTOR * took_s)

@@ -1,0 +1,143 @@
+"""Commits to topics that the gateway has not copied yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from coterie.gateway.path.topic_waits import waiting_for_topics
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.server.harness import ThreadServer, WireClient
+from tests.gateway.path.gateway import ThreadGateway, brokers_of
+from tests.support.waiting import eventually
+
+
+class Refreshes:
+    """The refreshes that handlers wait for."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    async def finish(self) -> None:
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ThreadServer]:
+    with ThreadServer() as server:
+        yield server
+
+
+@pytest.fixture
+def refreshes() -> Refreshes:
+    return Refreshes()
+
+
+@pytest.fixture
+def gateway(upstream: ThreadServer, refreshes: Refreshes) -> Iterator[ThreadGateway]:
+    with ThreadGateway(brokers_of(upstream.addresses)) as running:
+        connections = running.path.connections
+        handlers = dict(connections.handlers)
+        handlers[ApiKey.TXN_OFFSET_COMMIT] = handlers[ApiKey.OFFSET_COMMIT]
+        connections.handlers = waiting_for_topics(handlers, refreshes.waiting.append)
+        yield running
+
+
+def create(upstream: ThreadServer, name: str) -> None:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    with upstream.client() as client:
+        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+
+
+def commit(name: str, index: int = 0, metadata: str | None = "") -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=index, committed_offset=1, committed_metadata=metadata
+    )
+    topic = OffsetCommitRequestTopic(name=name, partitions=[partition])
+    return OffsetCommitRequest(group_id="g", topics=[topic])
+
+
+def code(client: WireClient) -> int:
+    received: int = client.receive().topics[0].partitions[0].error_code
+    return received
+
+
+# A request with metadata of 200 bytes is not a plain commit.
+@pytest.mark.parametrize("version", [2, 7, 8, 9])
+@pytest.mark.parametrize("metadata", ["", "m" * 200])
+def test_a_commit_to_a_new_topic_waits_for_a_copy(
+    upstream: ThreadServer,
+    gateway: ThreadGateway,
+    refreshes: Refreshes,
+    version: int,
+    metadata: str,
+) -> None:
+    name = f"new-{version}-{len(metadata)}"
+    create(upstream, name)
+    with gateway.client() as client:
+        client.send(commit(name, metadata=metadata), version)
+        client.send(HeartbeatRequest(group_id="g", member_id="m"))
+        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+        gateway.copy_topics()
+        gateway.run(refreshes.finish())
+
+        assert code(client) == ErrorCode.NONE
+        assert client.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        client.send(commit(name, metadata=metadata), version)
+        assert code(client) == ErrorCode.NONE
+    assert not refreshes.waiting
+
+
+def test_a_commit_to_a_new_partition_waits_for_a_copy(
+    upstream: ThreadServer, gateway: ThreadGateway, refreshes: Refreshes
+) -> None:
+    create(upstream, "growing")
+    gateway.copy_topics()
+    grown = CreatePartitionsTopic(name="growing", count=2, assignments=None)
+    with upstream.client() as direct:
+        direct.call(CreatePartitionsRequest(topics=[grown], timeout_ms=10_000))
+    with gateway.client() as client:
+        for version in (7, 9):
+            client.send(commit("growing", 1), version)
+            eventually(
+                lambda: refreshes.waiting, within_s=30, expected="the commit waits"
+            )
+            gateway.run(refreshes.finish())
+            assert code(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_commit_to_a_missing_topic_fails_after_a_copy(
+    gateway: ThreadGateway, refreshes: Refreshes
+) -> None:
+    with gateway.client() as client:
+        client.send(commit("missing"), 9)
+        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+        gateway.run(refreshes.finish())
+
+        assert code(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not refreshes.waiting
+
+
+def test_a_client_that_closes_meanwhile_harms_nothing(
+    gateway: ThreadGateway, refreshes: Refreshes
+) -> None:
+    with gateway.client() as client:
+        client.send(commit("missing"), 9)
+        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+    gateway.run(refreshes.finish())
+    with gateway.client() as client:
+        client.call(HeartbeatRequest(group_id="g", member_id="m"))
