@@ -150,6 +150,22 @@ async def test_nodes_share_the_shards_evenly_and_move_few(
     assert "lost" not in a.events
 
 
+async def test_a_node_that_leaves_serves_its_shards_until_the_others_know(
+    upstream: str, gateway: str
+) -> None:
+    async with Node(upstream, gateway, "a") as a:
+        b = Node(upstream, gateway, "b")
+        await b.membership.start()
+        await b.until(lambda: len(b.shards) == 3)
+        events, views = len(b.events), len(a.views)
+        await b.membership.leave()
+        assert b.events[events:] == ["leave"], "no other shards, no loss"
+        await a.until(lambda: len(a.shards) == SHARDS)
+        interim = a.views[views]
+        assert [node.name for node in interim.nodes] == ["a", "b"]
+        assert interim.owners.count(-1) == 3
+
+
 async def test_the_lease_is_renewed_with_and_without_a_rebalance(
     upstream: str, gateway: str
 ) -> None:

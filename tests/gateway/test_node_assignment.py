@@ -115,6 +115,19 @@ def test_a_replaced_process_releases_its_shards_first() -> None:
     assert not second.has_to_release
 
 
+def test_a_node_that_is_about_to_leave_serves_its_shards_until_then() -> None:
+    leaving = metadata_of(A, (0, 1), 7, is_serving=True, is_leaving=True)
+    other = metadata_of(B, (2, 3), 7, is_serving=True)
+    first, second = assign_nodes(
+        [member("1", leaving), member("2", other)], 4, NO_VIEW
+    ).values()
+    assert first.view == second.view == View((A, B), (-1, -1, 1, 1), -1)
+    assert first.has_to_release
+    assert second.is_interim
+    [alone] = assign_nodes([member("1", leaving)], 2, NO_VIEW).values()
+    assert alone.view.owners == (-1, -1)
+
+
 # Any number of rebalances, in which nodes die and assignments are lost.
 
 NAMES = "abcd"

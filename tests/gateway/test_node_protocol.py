@@ -29,6 +29,7 @@ def metadata_of(
     started: int = 1,
     *,
     is_serving: bool = False,
+    is_leaving: bool = False,
 ) -> NodeMetadata:
     return NodeMetadata(
         name=info.name,
@@ -40,6 +41,7 @@ def metadata_of(
         generation=generation,
         shards=list(shards),
         is_serving=is_serving,
+        is_leaving=is_leaving,
     )
 
 

@@ -96,6 +96,11 @@ class NodeMembership:
         self._generation = -1
         """The generation whose assignment the node has; -1 without one."""
         self._join = 0
+        self._is_leaving = False
+        self._is_excused = False
+        """Whether all nodes know that this one is about to leave."""
+        self._has_moved = False
+        """Whether the node has told the others of its new addresses."""
         self._heartbeat_ms: int | None = None
         self._notifier = Notifier()
         self._renewals: asyncio.Task[None] | None = None
@@ -122,14 +127,35 @@ class NodeMembership:
     async def leave(self) -> None:
         """Call `on_leave` and leave the group, so that the shards move at once.
 
-        Raises the errors of `ended`.
+        The other nodes are told before: they then expect the rebalance, so the shards
+        are without an owner for a short time only. Raises the errors of `ended`.
         """
         try:
+            await self._announce_leave()
             await self._member.leave(for_good=True, reason="the node is drained")
         finally:
             if self._renewals is not None:
                 self._renewals.cancel()
                 await asyncio.gather(self._renewals, return_exceptions=True)
+
+    async def _announce_leave(self) -> None:
+        if self._generation < 0 or not self._claim.shards or len(self.view.nodes) < 2:
+            return  # no other node waits for a shard
+        self._is_leaving = True
+        self._rejoin("the node is about to leave")
+        waits = [
+            asyncio.ensure_future(
+                self._notifier.wait_until(
+                    lambda: self._is_excused or self._generation < 0
+                )
+            ),
+            asyncio.ensure_future(self._member.ended()),
+        ]
+        limit_s = self._plan.session_timeout_ms / 1000
+        await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
     async def ended(self) -> None:
         """Wait for the end of the membership.
@@ -174,6 +200,7 @@ class NodeMembership:
             generation=self._claim.generation,
             shards=sorted(self._claim.shards),
             is_serving=self._generation >= 0,
+            is_leaving=self._is_leaving,
         )
         return {PROTOCOL: write_metadata(metadata)}
 
@@ -209,13 +236,17 @@ class NodeMembership:
             len(view.owners),
         )
         self.view = view
-        self._claim = Claim(shards, generation)
         self._generation = generation
-        self._events.on_view(view, shards)
         self._notifier.notify()
-        if self._info not in view.nodes:
+        if self._is_leaving and not shards:
+            self._is_excused = True  # the shards are served until `on_leave`
+            return
+        self._claim = Claim(shards, generation)
+        self._events.on_view(view, shards)
+        if self._info not in view.nodes and not self._has_moved:
             # A static member that returns gets the assignment of its predecessor, which
             # may have other addresses.
+            self._has_moved = True
             self._rejoin("the addresses of the node have changed")
         elif read.has_to_release:
             self._rejoin("the node has released shards for other nodes")
@@ -232,6 +263,7 @@ class NodeMembership:
         # them by now.
         self._generation = -1
         self._heartbeat_ms = None
+        self._notifier.notify()
         self._events.on_lost()
 
     # The lease.

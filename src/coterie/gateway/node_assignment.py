@@ -34,8 +34,8 @@ def assign_nodes(
 
     A node that has just restarted claims what it owned in the `previous` view of the
     leader. A member whose metadata cannot be read gets no shard, and neither does one
-    whose name a process has that was started later. A shard that another member still
-    serves has no owner, until that one has released it.
+    whose name a process has that was started later, or that is about to leave. A shard
+    that another member still serves has no owner, until that one has released it.
     """
     metadata = _read_all(members)
     nodes: dict[str, MemberId] = {}
@@ -51,6 +51,7 @@ def assign_nodes(
             frozenset(metadata[member_id].shards), metadata[member_id].generation
         )
         for name, member_id in nodes.items()
+        if not metadata[member_id].is_leaving
     }
     assigned = assign_shards(claims, shard_count)
     served = {
@@ -60,12 +61,12 @@ def assign_nodes(
     blocked: dict[MemberId, frozenset[int]] = {}
     for member_id, each in metadata.items():
         is_node = nodes[each.name] == member_id
-        own = assigned[each.name] if is_node else frozenset()
-        blocked[member_id] = served[member_id] - own
+        own = assigned.get(each.name) if is_node else None
+        blocked[member_id] = served[member_id] - (own or frozenset())
     every = frozenset().union(*blocked.values())
     free = {
-        name: assigned[name] - (every - served[member_id])
-        for name, member_id in nodes.items()
+        name: shards - (every - served[nodes[name]])
+        for name, shards in assigned.items()
     }
     names = sorted(nodes)
     owners = owners_of(free, names, shard_count)

@@ -41,6 +41,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     JoinGroup that must cause a rebalance: a coordinator answers a known member with
     known metadata from the current generation. `is_serving` is whether the node serves
     the shards now, and not only did so before it was removed from the group.
+    `is_leaving` is whether it leaves the group once all nodes know that.
     """
 
     name: str = string()
@@ -54,6 +55,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     generation: int = int32(default=-1)
     shards: list[int] = array("int32")
     is_serving: bool = boolean()
+    is_leaving: bool = boolean()
 
     @property
     def info(self) -> NodeInfo:
