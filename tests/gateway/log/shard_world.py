@@ -19,7 +19,7 @@ from coterie.gateway.upstream.topic import ShardsTopic
 from tests.broker.runtime.world import World, commit_error, commit_request
 from tests.gateway.log.fake_upstream import FakeUpstream, Partition
 
-LEASE_MS = 100_000_000
+LEASE_MS = 1_000_000_000
 TOPIC = ShardsTopic("__coterie_test", b"coterie-topic-id", 2, "cluster-a")
 
 

@@ -9,7 +9,7 @@ import pytest
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
-from coterie.gateway.log.opening import REPEAT_S
+from coterie.gateway.log.opening import RENEW_S, REPEAT_S
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     LogRecord,
@@ -192,6 +192,26 @@ def test_the_barrier_is_repeated() -> None:
     second = world.successor()
     second.own()
     assert second.offset("g") == 2
+
+
+def test_the_epoch_is_incremented_every_day() -> None:
+    world = node()
+    world.commit("g", 1)
+    index = world.runtime.shard_of("g")
+    before = world.upstream.producers[f"coterie-test-{index}"]
+    world.loop.advance(RENEW_S + REPEAT_S)
+    after = world.upstream.producers[f"coterie-test-{index}"]
+    assert after == before._replace(producer_epoch=before.producer_epoch + 1)
+    assert world.offset("g") == 1
+    assert world.commit("g", 2) == 0
+
+
+def test_the_epoch_is_not_incremented_without_the_lease() -> None:
+    world = node()
+    before = dict(world.upstream.producers)
+    world.ownership.lease.end()
+    world.loop.advance(RENEW_S + REPEAT_S)
+    assert world.upstream.producers == before
 
 
 def test_a_repeated_barrier_that_fails_takes_the_shard_over_again() -> None:

@@ -54,6 +54,11 @@ RETRY_MAX_S: Final = 1.0
 REPEAT_S: Final = 1_800.0
 """The interval of barriers: less than half of the shortest sensible
 `producer.id.expiration.ms`."""
+RENEW_S: Final = 86_400.0
+"""The time after which an owner takes its shard over again, which increments the epoch:
+upstream forgets transactional ids that are not initialized for long
+(`transactional.id.expiration.ms`, 7 days), and the next owner would get another
+producer id, whose barrier does not fence this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +119,7 @@ class Opening:
         self._timer: TimerHandle | None = None
         self._dropped = 0
         self._since_ms = 0
+        self._renew_at_ms = 0
         where = LogPartition(context.topic.topic_id, index)
         self.log = ShardLog(where)
         self.writer = ShardWriter(
@@ -374,6 +380,9 @@ class Opening:
             )
         self.writer.open(self._producer._replace(base_sequence=1), self._position)
         self._schedule_barrier()
+        # Not all shards at the same time.
+        age_s = RENEW_S * (1 - self._index % 16 / 32)
+        self._renew_at_ms = self._context.steady() + int(age_s * 1000)
         self._loaded(self._driven)
         self.tail.start(self._position)
         if self._context.snapshots is not None:
@@ -412,12 +421,18 @@ class Opening:
     def _repeat_barrier(self) -> None:
         if self._is_closed or self.writer.producer is NO_PRODUCER:
             return
+        self._schedule_barrier()
+        if self._context.steady() >= self._renew_at_ms:
+            lease = self._context.runtime.lease
+            # Without the lease it would fence the shard's next owner.
+            if lease is None or lease():
+                self._reload()
+            return
         offset = self.log.next_offset(self.log.where)
         batch = self._encode_barrier(is_repeated=True)
         info = BatchInfo(offset, offset, self._context.wall(), len(batch))
         self.log.append(self.log.where, batch, info)
         self.writer.wake()
-        self._schedule_barrier()
 
     def _retry(self, job: Callable[[], None]) -> None:
         """Do it again after a pause; ownership ends the tries with the lease."""
