@@ -17,7 +17,7 @@ from coterie.gateway.node_protocol import (
 from coterie.gateway.view import NodeInfo, View
 
 A = NodeInfo("a", "host-a", 9092, 9093, "1.0")
-B = NodeInfo("b", "host-b", 9092, 9093, "1.1")
+B = NodeInfo("b", "host-b", 9092, 9093, "1.1", brokers=(1, 3))
 VIEW = View((A, B), (0, 1, -1, 0), 7)
 BYTES = write_assignment(NodeAssignment(VIEW))
 

@@ -195,6 +195,7 @@ class NodeMembership:
             broker_port=self._info.broker_port,
             software_version=self._info.version,
             status_port=self._info.status_port,
+            brokers=list(self._info.brokers),
             started_ms=self._started_ms,
             join=self._join,
             generation=self._claim.generation,

@@ -38,7 +38,7 @@ from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership
-from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.addresses import Addresses
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.listeners import Listeners
@@ -48,7 +48,7 @@ from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.status import NodeStatus
 from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.acls import AclFeed
-from coterie.gateway.upstream.catalog_feed import CatalogFeed
+from coterie.gateway.upstream.catalog_feed import BrokerListing, CatalogFeed
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.gateway.upstream.transactions import TransactionClient
@@ -80,6 +80,8 @@ class Gateway:
         self._mirror: Mirror | None = None
         self._info: NodeInfo | None = None
         self._listeners: Listeners | None = None
+        self._addresses: Addresses | None = None
+        self._brokers: BrokerListing | None = None
         self._connections: Connections | None = None
         self._status: NodeStatus | None = None
 
@@ -164,6 +166,7 @@ class Gateway:
         topics = self._topics = CatalogFeed(
             cluster, broker.data, cluster_id=topic.cluster_id
         )
+        topics.on_brokers = self._learn_brokers
         running.push_async_callback(topics.close)
         await topics.start()
         if self.plan.authorizer is AuthorizerKind.UPSTREAM:
@@ -172,6 +175,13 @@ class Gateway:
             running.push_async_callback(acls.close)
             await acls.start()
         broker.runtime.start(topic.partition_count, topic.name)
+
+    def _learn_brokers(self, listing: BrokerListing) -> None:
+        """Open the ports of new brokers."""
+        self._brokers = listing
+        if self._addresses is not None:
+            self._addresses.learn(listing.addresses)
+            self._addresses.learn_ids(listing.replicas)
 
     def _adopt_and_mirror(self) -> None:
         """Adopt the groups of upstream and repeat commits there, as the plan says."""
@@ -210,16 +220,11 @@ class Gateway:
     ) -> None:
         """Open the ports. Raises OSError when one is unavailable."""
         plan = self.plan
-        metadata = await cluster.retrying(lambda: cluster.metadata([]))
-        brokers = [
-            UpstreamBroker(each.node_id, each.host, each.port)
-            for each in metadata.brokers
-        ]
         tries = _FREE_PORT_TRIES if plan.port == 0 else 1
         while True:
             tries -= 1
             port = plan.port or _free_port(plan.host)
-            listeners = self._make_listeners(port, brokers, topic, handlers)
+            listeners = self._make_listeners(port, topic, handlers)
             try:
                 await listeners.start()
             except OSError:
@@ -234,7 +239,6 @@ class Gateway:
     def _make_listeners(
         self,
         port: int,
-        brokers: list[UpstreamBroker],
         topic: ShardsTopic,
         handlers: Mapping[int, Handler],
     ) -> Listeners:
@@ -249,8 +253,10 @@ class Gateway:
         )
         node = Node(info.node_id, info.host, info.port, broker)
         broker.nodes[:] = [node]
-        addresses = Addresses(lambda: self.view, info)
-        addresses.learn(brokers)
+        addresses = self._addresses = Addresses(lambda: self.view, info)
+        assert self._brokers is not None
+        self._learn_brokers(self._brokers)
+        self._info = info._replace(brokers=addresses.ids)
         connections = Connections(plan.settings, handlers, _security(plan))
         needs_principal = not isinstance(broker.authorizer, AllowAll)
 

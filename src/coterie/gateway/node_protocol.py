@@ -31,6 +31,7 @@ class NodeAddress(Struct):
     broker_port: int = int32()
     software_version: str = string()
     status_port: int = int32()
+    brokers: list[int] = array("int32")
 
 
 class NodeMetadata(Message, versions="0", flexible="0+"):
@@ -50,6 +51,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     broker_port: int = int32()
     software_version: str = string()
     status_port: int = int32()
+    brokers: list[int] = array("int32")
     started_ms: int = int64()
     join: int = int32()
     generation: int = int32(default=-1)
@@ -105,6 +107,7 @@ def write_assignment(assignment: NodeAssignment) -> bytes:
             broker_port=node.broker_port,
             software_version=node.version,
             status_port=node.status_port,
+            brokers=list(node.brokers),
         )
         for node in view.nodes
     ]
@@ -137,6 +140,7 @@ def _info(node: NodeAddress | NodeMetadata) -> NodeInfo:
         node.broker_port,
         node.software_version,
         node.status_port,
+        tuple(node.brokers),
     )
 
 

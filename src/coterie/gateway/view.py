@@ -25,6 +25,8 @@ class NodeInfo(NamedTuple):
     """The version of the node's software."""
     status_port: int = 0
     """The port of /status and /ready on `host`; 0 without one."""
+    brokers: tuple[int, ...] = ()
+    """The ids of upstream's brokers that the node knew when it started."""
 
     @property
     def node_id(self) -> int:

@@ -435,3 +435,16 @@ def test_a_leader_learned_from_upstream_gets_a_port() -> None:
     assert [addresses.broker_at(0), addresses.broker_at(1)] == [2, 7]
     assert addresses.brokers[7] == ("moved", 3)
     assert addresses.advertised(7) == ("gw-a", 9002)
+
+
+def test_nodes_order_the_brokers_that_any_of_them_knows() -> None:
+    view = View((A, B._replace(brokers=(1, 2))), (), 1)
+    addresses = Addresses(lambda: view, A)
+
+    addresses.learn([UpstreamBroker(2, "up", 2), UpstreamBroker(3, "up", 3)])
+
+    assert addresses.ids == (1, 2, 3)
+    assert addresses.advertised(3) == ("gw-a", 9003)
+    view = View((A, B._replace(brokers=(0, 1, 2))), (), 2)
+    assert addresses.advertised(3) == ("gw-b", 9104)
+    assert addresses.count == 4

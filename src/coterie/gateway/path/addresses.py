@@ -27,8 +27,9 @@ class Addresses:
 
     A broker that was known once keeps its place, because upstream's Metadata lists only
     brokers that are alive, and the ports of the others must not move. All nodes must
-    know the same ids, so those of replicas count even while their broker is down.
-    `on_new` is called after a broker was added.
+    order the same ids: those of replicas count even while their broker is down, and
+    those that another node knew when it joined. `on_new` is called after a broker was
+    added.
     """
 
     def __init__(self, view: Callable[[], View], own: NodeInfo) -> None:
@@ -36,13 +37,15 @@ class Addresses:
         self._own = own
         self._brokers: dict[int, Address] = {}
         self._positions: dict[int, int] = {}
+        self._counted: View | None = None
+        """The view whose brokers are in `_positions`."""
         self._turn = 0
         self.on_new: Callable[[], None] | None = None
 
     @property
     def nodes(self) -> tuple[NodeInfo, ...]:
         """The live nodes of the gateway; this one alone before it has joined."""
-        return self._view().nodes or (self._own,)
+        return self._current().nodes or (self._own,)
 
     @property
     def brokers(self) -> Mapping[int, Address]:
@@ -52,7 +55,14 @@ class Addresses:
     @property
     def count(self) -> int:
         """The number of known brokers."""
+        self._current()
         return len(self._positions)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of all known brokers in their order."""
+        self._current()
+        return tuple(self._positions)
 
     def learn(self, brokers: Iterable[UpstreamBroker]) -> None:
         """Add brokers, and replace the addresses of known ones."""
@@ -73,7 +83,7 @@ class Addresses:
 
     def broker_at(self, position: int) -> int:
         """Return the id of the broker at a position in the order of the ids."""
-        return list(self._positions)[position]
+        return self.ids[position]
 
     def advertised(self, broker_id: int) -> Address:
         """Return the address at which clients reach a known broker."""
@@ -94,3 +104,11 @@ class Addresses:
         self._turn += 1
         start = self._turn % max(len(addresses), 1)
         return addresses[start:] + addresses[:start]
+
+    def _current(self) -> View:
+        """Return the view, after its brokers were added."""
+        view = self._view()
+        if view is not self._counted:
+            self._counted = view
+            self.learn_ids(each for node in view.nodes for each in node.brokers)
+        return view

@@ -30,6 +30,7 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError, ClientError, ConnectionLost
+from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.upstream.poller import Poller
 from coterie.types import TopicId, TopicName
 from coterie.wire.codec import decode
@@ -68,6 +69,14 @@ class UpstreamTopic(NamedTuple):
     racks: tuple[frozenset[str], ...]
 
 
+class BrokerListing(NamedTuple):
+    """The live brokers with their addresses, and the ids of all replicas, which are
+    those of brokers that are down as well."""
+
+    addresses: tuple[UpstreamBroker, ...]
+    replicas: frozenset[int]
+
+
 class Listing(NamedTuple):
     """A decoded Metadata response: the live brokers, their racks, and the topics."""
 
@@ -75,6 +84,7 @@ class Listing(NamedTuple):
     brokers: tuple[int, ...]
     racks: Mapping[int, str]
     topics: Mapping[TopicName, UpstreamTopic]
+    known: BrokerListing
 
 
 def derived_topic_id(cluster_id: str, name: TopicName) -> TopicId:
@@ -122,6 +132,22 @@ def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> 
             for topic in response.topics
             if topic.name
         },
+        _read_brokers(response),
+    )
+
+
+def _read_brokers(response: MetadataResponse) -> BrokerListing:
+    return BrokerListing(
+        tuple(
+            UpstreamBroker(broker.node_id, broker.host, broker.port)
+            for broker in response.brokers
+        ),
+        frozenset(
+            replica
+            for topic in response.topics
+            for partition in topic.partitions
+            for replica in partition.replica_nodes
+        ),
     )
 
 
@@ -174,6 +200,8 @@ class CatalogFeed:
         self._poller = Poller(self._read, poll_ms, "the topics of upstream")
         self._racks: Mapping[int, str] = {}
         self._digest = b""
+        self.on_brokers: Callable[[BrokerListing], None] | None = None
+        """Called with the brokers after each change of the topics or the brokers."""
 
     @property
     def polled_at_s(self) -> float | None:
@@ -216,6 +244,8 @@ class CatalogFeed:
             listing = await asyncio.to_thread(_decode, received, self._racks)
             self._check_cluster(listing.cluster_id)
             self._racks = listing.racks
+            if self.on_brokers is not None:
+                self.on_brokers(listing.known)
             suspects = await self._apply(listing.topics)
             # Brokers that disagree may agree later, with the same bytes.
             is_settled = await self._delete(suspects, listing)
