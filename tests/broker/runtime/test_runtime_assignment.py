@@ -13,11 +13,15 @@ from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.errors import LogError
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.broker.runtime.world import (
     TOPIC_ID,
     World,
     commit_error,
     commit_request,
+    consumer_join,
     fetch_request,
     join_request,
 )
@@ -152,6 +156,9 @@ def test_a_failed_write_reloads_only_its_shard() -> None:
     node.assign(*range(node.shard_count))
     node.loop.settle()
     shard = node.runtime.shard_of("g")
+    for other in _groups():
+        if node.runtime.shard_of(other) != shard:
+            node.call(commit_request(other, 1), other)
     recovered: list[int] = []
     node.runtime.recover = recovered.append
     node.flushers[shard].before_write = _fail
@@ -194,6 +201,41 @@ def test_no_timer_fires_after_the_lease() -> None:
     node.leased = False
     node.loop.advance(60)
     assert not answers
+
+
+def test_no_session_is_renewed_after_the_lease() -> None:
+    node = Node()
+    node.assign(node.runtime.shard_of("g"))
+    node.loop.settle()
+    joined = node.call(consumer_join("m"), "g", 1)
+    repeated = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=joined.member_epoch
+    )
+    node.call(repeated, "g", 1)
+    renew = node.runtime.session_renewal(repeated)
+    assert renew is not None
+    assert renew(node.clock())
+    node.leased = False
+    assert not renew(node.clock())
+    assert node.runtime.session_renewal(repeated) is None
+
+
+def test_no_session_is_renewed_after_a_release() -> None:
+    node = Node()
+    shard = node.runtime.shard_of("g")
+    node.assign(shard)
+    node.loop.settle()
+    joined = node.call(consumer_join("m"), "g", 1)
+    repeated = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=joined.member_epoch
+    )
+    renew = node.runtime.session_renewal(repeated)
+    assert renew is not None
+    node.runtime.release(shard)
+    assert not renew(node.clock())
+    node.assign(shard)
+    node.loop.settle()
+    assert not renew(node.clock())
 
 
 def test_events_are_kept_for_shards_that_load_only() -> None:
