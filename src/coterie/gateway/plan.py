@@ -13,8 +13,10 @@ from coterie.types import SecurityProtocol
 
 PARTITIONS_DEFAULT: Final = 50
 """The default number of shards, as of `offsets.topic.num.partitions`."""
-SESSION_TIMEOUT_MS: Final = 10_000
-"""The default session time-out of a node in the upstream group."""
+SESSION_TIMEOUT_MS: Final = 15_000
+"""The default session time-out of a node in the upstream group. When the broker that
+coordinates this group is killed, KRaft elects another after 7 to 9 s
+(`broker.session.timeout.ms`): leases that last longer keep their shards."""
 
 
 def topic_of(name: str) -> str:

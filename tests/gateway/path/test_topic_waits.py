@@ -20,6 +20,11 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.gateway.path.gateway import ThreadGateway, brokers_of
 from tests.support.waiting import eventually
@@ -130,6 +135,23 @@ def test_a_commit_to_a_missing_topic_fails_after_a_copy(
 
         assert code(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not refreshes.waiting
+
+
+@pytest.mark.parametrize("name", ["deleted-offsets", ""])
+def test_a_deletion_of_offsets_waits_for_a_copy(
+    upstream: ThreadServer, gateway: ThreadGateway, refreshes: Refreshes, name: str
+) -> None:
+    if name:
+        create(upstream, name)
+    partition = OffsetDeleteRequestPartition(partition_index=0)
+    topic = OffsetDeleteRequestTopic(name=name, partitions=[partition])
+    with gateway.client() as client:
+        client.send(OffsetDeleteRequest(group_id="nobody", topics=[topic]))
+        eventually(lambda: refreshes.waiting, within_s=30, expected="a copy is wanted")
+        gateway.copy_topics()
+        gateway.run(refreshes.finish())
+        response = client.receive()
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_client_that_closes_meanwhile_harms_nothing(

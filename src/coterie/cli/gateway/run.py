@@ -111,10 +111,10 @@ def _declare_gateway(parser: argparse.ArgumentParser) -> None:
         type=whole_duration_of(
             "milliseconds", least=_SESSION_MIN_MS, most=_SESSION_MAX_MS
         ),
-        default=10_000,
+        default=15_000,
         help="time without a heartbeat after which other nodes take over, in "
         "milliseconds or as 10s; upstream's group.min.session.timeout.ms is the least "
-        "(default 10000)",
+        "(default 15000)",
     )
 
 

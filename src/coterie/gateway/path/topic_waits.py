@@ -16,20 +16,26 @@ from coterie.broker.catalog.catalog import Catalog
 from coterie.broker.server.call import Call, Handler
 from coterie.wire.api import ApiKey
 from coterie.wire.plain_commit import ROW, PlainTopic
+from coterie.wire.schema import ZERO_UUID
 
 Refresh: TypeAlias = Callable[[Callable[[], None]], None]
 """A function that copies upstream's topics soon, and then calls its argument, whether
 it has succeeded or not."""
 
-COMMITS: Final = (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT)
+WAITING: Final = (
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.OFFSET_DELETE,
+)
 
 
 def waiting_for_topics(
     handlers: Mapping[int, Handler], refresh: Refresh
 ) -> Mapping[int, Handler]:
-    """Return the handlers, of which those of commits wait for unknown topics."""
+    """Return the handlers, of which those of commits and of OffsetDelete wait for
+    unknown topics."""
     waiting: dict[int, Handler] = {
-        key: partial(_handle, handlers[key], refresh) for key in COMMITS
+        key: partial(_handle, handlers[key], refresh) for key in WAITING
     }
     return {**handlers, **waiting}
 
@@ -45,7 +51,8 @@ def _handle(handler: Handler, refresh: Refresh, call: Call) -> None:
 
 def _is_known(catalog: Catalog, topic: Any) -> bool:
     """Return whether the catalog has all partitions of a commit to a topic."""
-    name = topic.name or catalog.topic_name(topic.topic_id)
+    topic_id = getattr(topic, "topic_id", ZERO_UUID)  # OffsetDelete has names only
+    name = topic.name or catalog.topic_name(topic_id)
     known = catalog.topics.get(name) if name else None
     if known is None:
         return False
