@@ -11,8 +11,13 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 LOCK := requirements-dev.txt
 RESULTS := build/facts.json
+# Tests that run code of the packages which `make compiled` compiles.
+USE_CORE := $(addprefix tests/,broker client differential gateway interop real_clients \
+  scenarios sim testing wire)
 # Number of test processes; the suite is sized for two cores.
 JOBS ?= 2
+# Idle test processes take tests from busy ones.
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist=worksteal
 # `make sim`: depth of the exhaustive search, and seeds of the random runs.
 DEPTH ?= 7
 SEEDS ?= 1-10000
@@ -42,12 +47,12 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## share a topic among t
 
 test: $(READY) ## run every test, real clients and kill -9 included, in random order
 	@mkdir -p build
-	@$(BIN)/pytest -n $(JOBS) --fact-results=$(RESULTS) $(ARGS)
+	@$(PYTEST) --fact-results=$(RESULTS) $(ARGS)
 	@$(BIN)/python -m tools.conformance --results $(RESULTS) --check
 
 interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Central
-	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) $(ARGS)
-	@$(BIN)/python -m tests.differential build/kafka --requests 5000 --allow 4
+	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) --dist=worksteal $(ARGS)
+	@$(BIN)/python -m tests.differential build/kafka --requests 3000 --allow 4
 
 interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.3 (ten minutes at most)
 	@timeout 1200 $(BIN)/python -m tests.interop.versions build/kafka-versions $(ARGS)
@@ -56,18 +61,18 @@ differential: $(READY) ## send random requests to Apache Kafka and Coterie, comp
 	@$(BIN)/python -m tests.differential build/kafka $(ARGS)
 
 quick: $(READY) ## run the tests that take under a quarter of a second each
-	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile=quick \
+	@$(PYTEST) -q -m 'not slow' --hypothesis-profile=quick \
 	  --ignore tests/real_clients --ignore tests/crash $(ARGS)
 
-compiled: $(READY) ## build a wheel with a compiled core; run fast and client tests on it
+compiled: $(READY) ## build a wheel with a compiled core; run fast tests of the core on it
 	@rm -rf build/wheel build/compiled build/lib build/bdist.*
 	@COTERIE_COMPILED=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
 	  --wheel-dir build/wheel .
 	@$(BIN)/python -m pip install --quiet --no-deps --no-index \
 	  --target build/compiled build/wheel/coterie-*.whl
 	@PYTHONPATH=build/compiled $(BIN)/coterie --version
-	@PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/pytest -n $(JOBS) -q --build=compiled \
-	  -m 'not slow' --ignore tests/crash $(ARGS)
+	@PYTHONPATH=$(CURDIR)/build/compiled $(PYTEST) -q --build=compiled \
+	  -m 'not slow' --hypothesis-profile=quick $(USE_CORE) $(ARGS)
 
 dist: $(READY) ## build sdist, wheels and SBOM of a release into dist/ (ARGS=--pure)
 	@$(BIN)/python -m tools.dist $(ARGS)
@@ -126,7 +131,7 @@ spark42: $(READY) ## run end-to-end tests of the pipeline with PySpark 4.2 and D
 
 conformance: $(READY) ## run the tests and write the conformance pages
 	@mkdir -p build
-	@$(BIN)/pytest -n $(JOBS) -q --fact-results=$(RESULTS) $(ARGS)
+	@$(PYTEST) -q --fact-results=$(RESULTS) $(ARGS)
 	@$(BIN)/python -m tools.conformance --results $(RESULTS)
 
 clean: ## delete what the other targets created, .venv included

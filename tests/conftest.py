@@ -9,6 +9,9 @@ A unit test over a quarter of a second is listed at the end of the run unless it
 marked `slow`. It does not fail: the machine may have been busy. For the same reason a
 slow test, or one with real processes, has ten minutes.
 
+Tests that use Spark come first: one process runs them in one Spark while others run the
+rest, and none is left with a long test at the end (`--dist=worksteal` in the Makefile).
+
 `--build=compiled` makes sure that the tests run on a compiled core.
 """
 
@@ -82,13 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = known_facts()
+    items.sort(key=lambda item: not shares_spark(item))
     if COMPILED:
         make_states_copyable()
     for item in items:
         if COMPILED and item.get_closest_marker("pure"):
             item.add_marker(pytest.mark.skip("replaces what compiled code has bound"))
-        is_slow = item.get_closest_marker("slow") is not None
-        if is_slow or item.nodeid.startswith(PROCESS_TESTS):
+        if is_slow(item) or item.nodeid.startswith(PROCESS_TESTS):
             allow_ten_minutes(item)
         ids = marked_facts(item)
         if unknown := [fact for fact in ids if fact not in known]:
@@ -97,6 +100,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         if ids:
             item.user_properties.append((PROPERTY, ids))
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+def shares_spark(item: pytest.Item) -> bool:
+    """Return whether a test needs what tests with Spark make once for each process."""
+    needed = set(getattr(item, "fixturenames", ()))
+    return bool({"spark", "whole"} & needed)
 
 
 def allow_ten_minutes(item: pytest.Item) -> None:

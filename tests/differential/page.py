@@ -17,7 +17,7 @@ _HEAD: Final = """# Differences from Apache Kafka
 Written by `python -m tests.differential.page`; do not edit. Coterie behaves as Apache
 Kafka 4.3.1 except for these rows. `make differential` sends random requests to both and
 compares every field of the answers; a difference that is not listed here fails it. CI
-allows four in 5,000 requests, as about one in 5,000 to 10,000 has no explanation yet.
+allows four in 3,000 requests, as about one in 5,000 to 10,000 has no explanation yet.
 Rows with a star are found there again and again; the others come from Kafka's source or
 from single trials.
 

@@ -9,20 +9,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.pipeline.jobs.run import run_once
 from coterie.pipeline.lake.lake import Lake
 from tests.pipeline.cluster.connect import connect_server
 from tests.pipeline.cluster.standalone import zip_coterie
-from tests.pipeline.jobs.lakes import job, log, tables_of
+from tests.pipeline.jobs.conftest import whole
+from tests.pipeline.jobs.lakes import log, tables_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["log"]
+__all__ = ["log", "whole"]
 pytest.importorskip("grpc_status", reason="grpcio-status is not installed")
 TOP = Path(__file__).parents[2]
 
@@ -30,7 +26,7 @@ TOP = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_a_run_through_spark_connect_writes_the_tables_of_a_local_run(
-    log: Path, tmp_path: Path, spark: SparkSession
+    log: Path, tmp_path: Path, whole: Lake
 ) -> None:
     lake, ends = tmp_path / "lake", log / "truth" / "ends.jsonl"
     command = [sys.executable, "-m", "coterie.cli.main", "pipeline", "run"]
@@ -48,6 +44,4 @@ def test_a_run_through_spark_connect_writes_the_tables_of_a_local_run(
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    local = job(tmp_path / "local", log, spark)
-    run_once(local)
-    assert tables_of(Lake.open(lake)) == tables_of(local.lake)
+    assert tables_of(Lake.open(lake)) == tables_of(whole)
