@@ -150,8 +150,10 @@ def _common(batch: bytes, at: int, delta: int) -> _Common | None:
     key_end = at + key_size
     value_size, value_at = read_varint(batch, key_end)
     value_end = value_at + value_size
-    if min(key_size, value_size) < 0 or value_end + 1 != end or batch[value_end]:
-        return None  # no value, or record headers
+    if min(key_size - _INDEX_BYTES, value_size) < 0:
+        return None  # no value, or the short key of another record
+    if value_end + 1 != end or batch[value_end]:
+        return None  # record headers
     name = _name(batch[at : key_end - _INDEX_BYTES])
     content = _content(batch[value_at:value_end])
     if name is None or content is None:
