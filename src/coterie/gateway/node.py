@@ -12,11 +12,11 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.broker.log.stores import open_log
@@ -26,6 +26,7 @@ from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.call import Handler
 from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
+from coterie.broker.server.server import tune_interpreter
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
@@ -62,6 +63,9 @@ MARGIN: Final = 0.1
 _FREE_PORT_TRIES: Final = 20
 _LOOKUP_MS: Final = 10_000
 """The limit for a lookup or a commit of a client's group upstream."""
+CLOSE_S: Final = 2.0
+"""The limit for the responses that clients wait for when a node stops."""
+_CLOSE_CHECK_S: Final = 0.02
 DRAIN_S: Final = 10.0
 """The limit for the writes in progress when a node is drained."""
 
@@ -412,19 +416,31 @@ async def serve(plan: GatewayPlan, ready: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     gateway = Gateway(plan)
-    await gateway.start()
+    if not await _unless(stopped, gateway.start()):
+        return
+    tune_interpreter()
     ready(gateway.address)
-    waits = [loop.create_task(stopped.wait()), loop.create_task(gateway.ended())]
     try:
-        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await _unless(stopped, gateway.ended())
     finally:
-        for each in waits:
-            each.cancel()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
-    await gateway.stop()
-    for each in done:
-        each.result()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await gateway.stop()
+
+
+async def _unless(stopped: asyncio.Event, job: Coroutine[Any, Any, None]) -> bool:
+    """Wait for a job, which is cancelled when `stopped` is set; return whether it has
+    ended by itself. Raises the job's error."""
+    working = asyncio.ensure_future(job)
+    stopping = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    return False
 
 
 def _authorizer(plan: GatewayPlan) -> Authorizer:
@@ -453,7 +469,13 @@ def _free_port(host: str) -> int:
 
 
 async def _close(listeners: Listeners) -> None:
+    """Close the ports, and connections once the responses that they wait for are sent,
+    or after a while."""
     await listeners.stop_accepting()
     listeners.close()
-    await asyncio.sleep(0)
+    for _ in range(round(CLOSE_S / _CLOSE_CHECK_S)):
+        if not listeners.open:
+            break
+        await asyncio.sleep(_CLOSE_CHECK_S)
     listeners.abort()
+    await asyncio.sleep(0)

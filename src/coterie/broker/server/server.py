@@ -275,14 +275,19 @@ async def serve(plan: ServerPlan, ready: Callable[[Server], None]) -> None:
         loop.add_signal_handler(number, stopped.set)
     server = Server(plan)
     await server.start()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    gc.set_threshold(*_GC_THRESHOLDS)
-    gc.collect()
-    gc.freeze()
+    tune_interpreter()
     ready(server)
     await stopped.wait()
     _LOGGER.info("stopping")
     await server.stop()
+
+
+def tune_interpreter() -> None:
+    """Set the collector and the switching of threads for a process that serves."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.collect()
+    gc.freeze()
 
 
 def _read_users_file(settings: Settings) -> Mapping[str, str]:
