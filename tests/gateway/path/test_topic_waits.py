@@ -7,14 +7,20 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coterie.gateway.path.topic_waits import waiting_for_topics
-from coterie.wire.api import ApiKey
+from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -25,6 +31,7 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from coterie.wire.schema import Message
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.gateway.path.gateway import ThreadGateway, brokers_of
 from tests.support.waiting import eventually
@@ -56,9 +63,9 @@ def refreshes() -> Refreshes:
 def gateway(upstream: ThreadServer, refreshes: Refreshes) -> Iterator[ThreadGateway]:
     with ThreadGateway(brokers_of(upstream.addresses)) as running:
         connections = running.path.connections
-        handlers = dict(connections.handlers)
-        handlers[ApiKey.TXN_OFFSET_COMMIT] = handlers[ApiKey.OFFSET_COMMIT]
-        connections.handlers = waiting_for_topics(handlers, refreshes.waiting.append)
+        connections.handlers = waiting_for_topics(
+            connections.handlers, refreshes.waiting.append
+        )
         yield running
 
 
@@ -163,3 +170,65 @@ def test_a_client_that_closes_meanwhile_harms_nothing(
     gateway.run(refreshes.finish())
     with gateway.client() as client:
         client.call(HeartbeatRequest(group_id="g", member_id="m"))
+
+
+def subscription(topic: str) -> bytes:
+    return b"\0\0" + encode(ConsumerProtocolSubscription(topics=[topic]), 0)
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_a_member_of_a_new_topic_joins_after_a_copy(
+    upstream: ThreadServer, gateway: ThreadGateway, refreshes: Refreshes, kind: str
+) -> None:
+    topic = f"joined-{kind}"
+    create(upstream, topic)
+    protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(topic))
+    requests: dict[str, Message] = {
+        "classic": JoinGroupRequest(
+            group_id=kind,
+            protocol_type="consumer",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocols=[protocol],
+        ),
+        "consumer": ConsumerGroupHeartbeatRequest(
+            group_id=kind,
+            member_id="m" * 22,
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=[topic],
+            topic_partitions=[],
+        ),
+    }
+    with gateway.client() as client:
+        for is_known in (False, True):
+            client.send(requests[kind])
+            if not is_known:
+                eventually(
+                    lambda: refreshes.waiting,
+                    within_s=30,
+                    expected="the member waits",
+                )
+                gateway.copy_topics()
+                gateway.run(refreshes.finish())
+            answer = client.receive()
+            # A classic member without an id gets one, and has to join again with it.
+            expected = {0} if kind == "consumer" else {ErrorCode.MEMBER_ID_REQUIRED}
+            assert answer.error_code in expected
+    assert not refreshes.waiting
+
+
+def test_members_of_other_protocols_do_not_wait(
+    gateway: ThreadGateway, refreshes: Refreshes
+) -> None:
+    with gateway.client() as client:
+        for protocol_type, metadata in (("connect", b""), ("consumer", b"\0")):
+            protocol = JoinGroupRequestProtocol(name="p", metadata=metadata)
+            request = JoinGroupRequest(
+                group_id="other",
+                protocol_type=protocol_type,
+                session_timeout_ms=30_000,
+                rebalance_timeout_ms=30_000,
+                protocols=[protocol],
+            )
+            client.call(request)
+    assert not refreshes.waiting

@@ -1,59 +1,73 @@
-"""Commits to topics that the copy of upstream's topics does not have yet.
+"""Requests about topics that the copy of upstream's topics does not have yet.
 
-The copy is a few seconds old. A client that has created a topic, or got more partitions
-of one, may commit at once, and most clients do not repeat a commit after
-UNKNOWN_TOPIC_OR_PARTITION. So such a request waits for the next copy before it is
-handled; requests after it on the connection wait, too.
+The copy is a few seconds old, but a client knows a topic as soon as it is created, and
+new partitions as soon as they are added. Such a request waits for the next copy before
+it is handled, and requests after it on the connection wait, too:
+
+- commits: most clients do not repeat them after UNKNOWN_TOPIC_OR_PARTITION;
+- members that join: when a group of the classic protocol is converted, partitions of
+  unknown topics are taken from its members, who still consume them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from coterie.broker.catalog.catalog import Catalog
 from coterie.broker.server.call import Call, Handler
+from coterie.errors import MalformedFrame
 from coterie.wire.api import ApiKey
+from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.plain_commit import ROW, PlainTopic
-from coterie.wire.schema import ZERO_UUID
 
 Refresh: TypeAlias = Callable[[Callable[[], None]], None]
 """A function that copies upstream's topics soon, and then calls its argument, whether
 it has succeeded or not."""
 
-WAITING: Final = (
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.TXN_OFFSET_COMMIT,
-    ApiKey.OFFSET_DELETE,
-)
+_CONSUMER: Final = "consumer"
+_VERSION_BYTES: Final = 2
 
 
 def waiting_for_topics(
     handlers: Mapping[int, Handler], refresh: Refresh
 ) -> Mapping[int, Handler]:
-    """Return the handlers, of which those of commits and of OffsetDelete wait for
-    unknown topics."""
+    """Return the handlers, of which those that need topics wait for unknown ones."""
     waiting: dict[int, Handler] = {
-        key: partial(_handle, handlers[key], refresh) for key in WAITING
+        key: partial(_handle, handlers[key], refresh, knows)
+        for key, knows in _KNOWS.items()
+        if key in handlers
     }
     return {**handlers, **waiting}
 
 
-def _handle(handler: Handler, refresh: Refresh, call: Call) -> None:
-    catalog = call.node.broker.catalog
-    if all(_is_known(catalog, topic) for topic in call.request.topics):
+def _handle(
+    handler: Handler,
+    refresh: Refresh,
+    knows: Callable[[Catalog, Any], bool],
+    call: Call,
+) -> None:
+    if knows(call.node.broker.catalog, call.request):
         handler(call)
     else:
         call.peer.hold_requests()
         refresh(partial(handler, call))
 
 
-def _is_known(catalog: Catalog, topic: Any) -> bool:
-    """Return whether the catalog has all partitions of a commit to a topic."""
-    topic_id = getattr(topic, "topic_id", ZERO_UUID)  # OffsetDelete has names only
-    name = topic.name or catalog.topic_name(topic_id)
-    known = catalog.topics.get(name) if name else None
+def _knows_partitions(catalog: Catalog, request: Any) -> bool:
+    return all(_knows_topic(catalog, topic) for topic in request.topics)
+
+
+def _knows_topic(catalog: Catalog, topic: Any) -> bool:
+    """Return whether the catalog has all partitions of a topic in a request."""
+    name = topic.name
+    if not name and hasattr(topic, "topic_id"):
+        name = catalog.topic_name(topic.topic_id)
+    known = catalog.topics.get(name or "")
     if known is None:
         return False
     if isinstance(topic, PlainTopic):
@@ -63,3 +77,41 @@ def _is_known(catalog: Catalog, topic: Any) -> bool:
     else:
         indexes = [each.partition_index for each in topic.partitions]
     return max(indexes, default=0) < known.partition_count
+
+
+def _knows_subscription(
+    catalog: Catalog, request: ConsumerGroupHeartbeatRequest
+) -> bool:
+    return _knows_names(catalog, request.subscribed_topic_names or ())
+
+
+def _knows_protocols(catalog: Catalog, request: JoinGroupRequest) -> bool:
+    """Return whether the catalog has the topics of a classic member's first protocol;
+    its others subscribe to the same."""
+    if request.protocol_type != _CONSUMER or not request.protocols:
+        return True
+    try:
+        subscription, _ = decode(
+            ConsumerProtocolSubscription,
+            0,
+            request.protocols[0].metadata,
+            _VERSION_BYTES,
+            EMBEDDED_ELEMENTS_MAX,
+        )
+    except MalformedFrame:
+        return True  # the group server decides what it accepts
+    return _knows_names(catalog, subscription.topics)
+
+
+def _knows_names(catalog: Catalog, names: Iterable[str]) -> bool:
+    return all(name in catalog.topics for name in names)
+
+
+_KNOWS: Final[Mapping[int, Callable[[Catalog, Any], bool]]] = {
+    ApiKey.OFFSET_COMMIT: _knows_partitions,
+    ApiKey.TXN_OFFSET_COMMIT: _knows_partitions,
+    ApiKey.OFFSET_DELETE: _knows_partitions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _knows_subscription,
+    ApiKey.JOIN_GROUP: _knows_protocols,
+}
+"""For each API that waits, the function that returns whether it need not."""
