@@ -22,7 +22,11 @@ import ssl
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from coterie.client.connection_failures import open_failure, tls_failure
+from coterie.client.connection_failures import (
+    error_of_others,
+    open_failure,
+    tls_failure,
+)
 from coterie.client.options import ClientOptions
 from coterie.client.security_probe import (
     requires_tls,
@@ -240,6 +244,26 @@ class BrokerConnection(asyncio.Protocol):
             error = self._timed_out(request, version)
             self._end(error)
             raise error from None
+        return self._send_timed(request, response, version)
+
+    def send_now(
+        self, request: Message, response: type[M], *, wanted: Versions = ANY_VERSION
+    ) -> asyncio.Future[M] | None:
+        """Send a request as `send` does; return None when it would have to wait."""
+        now_s = self._loop.time()
+        if (
+            self.failure is not None
+            or not self._writable.is_set()
+            or self._reauthentication is not None
+            or not self._throttled_until_s <= now_s < self._reauthenticate_at_s
+        ):
+            return None
+        version = self.version_of(type(request), wanted)
+        return self._send_timed(request, response, version)
+
+    def _send_timed(
+        self, request: Message, response: type[M], version: int
+    ) -> asyncio.Future[M]:
         future = self._send(request, response, version)
 
         def expire() -> None:
@@ -248,7 +272,7 @@ class BrokerConnection(asyncio.Protocol):
                 future.set_exception(error)
             self._end(error)
 
-        timer = self._loop.call_later(limit_s, expire)
+        timer = self._loop.call_later(self._options.request_timeout_ms / 1000, expire)
 
         def received(done: asyncio.Future[M]) -> None:
             timer.cancel()
@@ -562,7 +586,7 @@ class BrokerConnection(asyncio.Protocol):
             self._bare.set_exception(error)
         for pending in self._in_flight.values():
             if not pending.future.done():
-                pending.future.set_exception(_error_of_others(error))
+                pending.future.set_exception(error_of_others(error))
         self._in_flight.clear()
 
 
@@ -573,10 +597,3 @@ def _since(api_key: int, version: int) -> str:
 
     release = first_release(api_key, version)
     return f" (Kafka {release} or newer)" if release else ""
-
-
-def _error_of_others(error: CoterieError) -> CoterieError:
-    """Return the error of requests that did not cause the failure."""
-    if isinstance(error, RequestTimedOut):
-        return ConnectionLost(f"the connection was closed: {error}")
-    return error

@@ -8,7 +8,13 @@ import ssl
 from typing import TYPE_CHECKING
 
 from coterie.client.security_probe import security_mismatch, without_tls
-from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
+from coterie.errors import (
+    AuthenticationFailed,
+    ClientError,
+    ConnectionLost,
+    CoterieError,
+    RequestTimedOut,
+)
 
 if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
@@ -60,3 +66,10 @@ def tls_failure(address: tuple[str, int], error: ssl.SSLError) -> ClientError:
         return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
     why = (error.reason or str(error)).replace("_", " ").lower()
     return AuthenticationFailed(f"{address}: no TLS connection: {why}")
+
+
+def error_of_others(error: CoterieError) -> CoterieError:
+    """Return the error of requests that did not cause the failure."""
+    if isinstance(error, RequestTimedOut):
+        return ConnectionLost(f"the connection was closed: {error}")
+    return error

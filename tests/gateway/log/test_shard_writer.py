@@ -187,7 +187,8 @@ def test_nothing_overtakes_a_batch_that_is_sent_again(
     world.write_each(b"a", b"b", b"c")
     world.upstream.refuse(code)
     world.write_each(b"d")
-    assert len(world.upstream.requests) == 2, "nothing new is sent meanwhile"
+    world.retry()
+    assert len(world.upstream.requests) == 2, "nothing is sent meanwhile"
     world.upstream.answer(2)  # refused: out of order
     world.write_each(b"e")
     assert not world.upstream.requests
@@ -335,6 +336,24 @@ def test_the_real_end_corrects_assigned_offsets_upwards(world: World) -> None:
     world.upstream.answer()
     assert world.log.bounds(WHERE).next_offset == partition.end == 5
     assert world.log.is_exact
+
+
+def test_assigned_offsets_are_corrected_while_batches_are_in_flight(
+    world: World,
+) -> None:
+    world.write_each(b"a", b"b", b"c")
+    world.upstream.partitions[3].end_transaction(APPLICATION, commit=True)
+    values = [b"%d" % at for at in range(9)]
+    for value in values:  # never idle
+        world.upstream.answer()
+        world.write_each(value)
+    mismatches = world.log.mismatches
+    assert mismatches
+    for value in values:
+        world.upstream.answer()
+        world.write_each(b"more " + value)
+    assert world.log.mismatches == mismatches
+    assert not world.writer.is_idle
 
 
 def application_batch(*values: bytes, sequence: int = 0) -> bytes:

@@ -10,6 +10,7 @@ from typing import Final
 
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.cluster import Cluster
+from coterie.client.connection import BrokerConnection
 from coterie.errors import ApiError, ConnectionLost, CoterieError, RequestTimedOut
 from coterie.gateway.upstream.topic_state import MOVED, TopicState, call_back
 from coterie.gateway.upstream.upstream import Produced
@@ -57,6 +58,7 @@ class Sender:
         self._node_id = node_id
         self._queue: deque[PendingBatch] = deque()
         self._sent: dict[asyncio.Future[ProduceResponse], list[PendingBatch]] = {}
+        self._connection: BrokerConnection | None = None
         self._is_running = False
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -78,14 +80,47 @@ class Sender:
         self._queue.append(batch)
 
     def start(self) -> None:
-        if not self._is_running and self._queue:
+        """Send what may be sent now, and the rest in a task."""
+        if self._is_running:
+            return
+        connection = self._connection
+        if connection is not None and connection.is_open:
+            self._send_now(connection)
+        if self._queue:
             self._is_running = True
             self._topic.spawn(self._run())
+
+    def _send_now(self, connection: BrokerConnection) -> None:
+        """Send requests while there is room: a task for each would cost more than the
+        request."""
+        while self._queue and self._has_room.is_set():
+            batches = self._next()
+            if not batches:
+                return
+            try:
+                future = connection.send_now(
+                    self._request(batches), ProduceResponse, wanted=_PRODUCE
+                )
+            except CoterieError:
+                future = None
+            if future is None:
+                self._queue.extendleft(reversed(batches))
+                return
+            self._sent_now(future, batches)
+
+    def _sent_now(
+        self, future: asyncio.Future[ProduceResponse], batches: list[PendingBatch]
+    ) -> None:
+        self._sent[future] = batches
+        if len(self._sent) >= REQUESTS_MAX:
+            self._has_room.clear()
+        future.add_done_callback(self._answered)
 
     async def _run(self) -> None:
         try:
             while self._queue:
                 connection = await self._cluster.connection(self._node_id)
+                self._connection = connection
                 await self._has_room.wait()
                 batches = self._next()
                 if not batches:
@@ -97,10 +132,7 @@ class Sender:
                 except BaseException:
                     self._queue.extendleft(reversed(batches))
                     raise
-                self._sent[future] = batches
-                if len(self._sent) >= REQUESTS_MAX:
-                    self._has_room.clear()
-                future.add_done_callback(self._answered)
+                self._sent_now(future, batches)
         except CoterieError as error:
             self.fail(error)
             self._topic.refresh()

@@ -1,0 +1,81 @@
+"""Barriers and the owners that a reader of the log accepts."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.errors import LogCorrupt
+from coterie.gateway.log.barrier import (
+    Barrier,
+    Lineage,
+    encode_barrier,
+    read_barrier,
+)
+from coterie.gateway.log.batches import stamped
+from coterie.wire.record_batch import (
+    BatchHeader,
+    LogRecord,
+    Producer,
+    encode_batch,
+    read_header,
+)
+
+BARRIER = Barrier("cluster", "node-1", 50, 1_000)
+
+
+def header_of(producer_id: int, epoch: int) -> BatchHeader:
+    batch = encode_barrier(BARRIER, 0)
+    return read_header(stamped(batch, Producer(producer_id, epoch, 0)))
+
+
+def test_a_barrier_is_read_as_it_was_written() -> None:
+    for barrier in (BARRIER, BARRIER._replace(is_repeated=True)):
+        batch = encode_barrier(barrier, 5)
+        assert read_barrier(batch, read_header(batch)) == barrier
+
+
+def test_other_batches_are_no_barriers() -> None:
+    for key in (b"k", b"\x7c\x01k", None):
+        batch = encode_batch([LogRecord(0, 0, key, b"\x7c\x01")])
+        assert read_barrier(batch, read_header(batch)) is None
+
+
+def test_a_barrier_of_a_newer_gateway_is_refused() -> None:
+    batch = encode_batch([LogRecord(0, 0, b"\x7c\x01", b"\0\x01")])
+    with pytest.raises(LogCorrupt, match="upgrade this node"):
+        read_barrier(batch, read_header(batch))
+
+
+def test_every_batch_before_the_first_barrier_is_accepted() -> None:
+    lineage = Lineage()
+    assert lineage.accepts(header_of(1, 0))
+    assert lineage.observe(header_of(2, 0), BARRIER)
+    assert not lineage.accepts(header_of(1, 0))
+    assert lineage.accepts(header_of(2, 0))
+
+
+def test_a_higher_epoch_supersedes_a_lower_one() -> None:
+    lineage = Lineage()
+    assert lineage.observe(header_of(1, 5), BARRIER)
+    assert not lineage.observe(header_of(1, 4), BARRIER._replace(time_ms=2_000))
+    assert lineage.accepts(header_of(1, 5))
+    assert lineage.observe(header_of(1, 6), BARRIER)
+    assert not lineage.accepts(header_of(1, 5))
+
+
+def test_another_producer_id_supersedes_by_the_time_of_its_epoch() -> None:
+    lineage = Lineage()
+    lineage.observe(header_of(1, 5), BARRIER)
+    assert lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
+    late = BARRIER._replace(time_ms=1_500)
+    assert not lineage.observe(header_of(1, 6), late)
+    assert not lineage.accepts(header_of(1, 6))
+
+
+def test_a_repeated_barrier_supersedes_no_other_producer() -> None:
+    lineage = Lineage()
+    lineage.observe(header_of(1, 5), BARRIER)
+    lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
+    zombie = BARRIER._replace(time_ms=3_000, is_repeated=True)
+    assert not lineage.observe(header_of(1, 5), zombie)
+    assert lineage.accepts(header_of(2, 0))
