@@ -175,16 +175,20 @@ async def test_heartbeats_prolong_the_session_while_others_delay_a_rebalance(
     address: str, group: str
 ) -> None:
     slow = asyncio.Event()
-    one, two = Member(address, group, "a"), Member(address, group, "b")
+    # A dynamic member is removed at the end of the rebalance time-out.
+    one = Member(address, group, "a", instance_id="i-a")
+    two = Member(address, group, "b")
     one.member._on_revoked = slow.wait  # type: ignore[assignment]
     async with one.member:
         async with asyncio.TaskGroup() as tasks:
             joining = tasks.create_task(two.member.start())
-            await one.until(lambda: one.member._session.is_rebalancing)
-            before = len(one.sent_s)
-            await one.until(lambda: len(one.sent_s) > before + 3)
-            assert not joining.done()
-            slow.set()
+            try:
+                await one.until(lambda: one.member._session.is_rebalancing)
+                before = len(one.sent_s)
+                await one.until(lambda: len(one.sent_s) > before + 3)
+                assert not joining.done()
+            finally:
+                slow.set()
         assert one.sent_s == sorted(one.sent_s)
         await two.member.leave()
 
