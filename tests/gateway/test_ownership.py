@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +70,15 @@ class Node(World):
         store = Loader(log, flusher, Snapshots(log), self.loop).store(where)
         if self.loads_fail:
             store = store._replace(load=_fail)
-        return OpenedShard(store, lambda: self.closed.append(index))
+        return OpenedShard(store, lambda: self.close_shard(index))
+
+    def close_shard(self, index: int) -> None:
+        """Fail what is staged, as the writer of a shard does."""
+        self.closed.append(index)
+        flusher = self.flushers[index]
+        flusher.before_write = _refuse
+        with suppress(LogError):
+            flusher.flush()
 
     def heartbeat(self, age_ms: int = 0) -> None:
         self.ownership.heartbeat_answered(self.loop.clock() - age_ms)
@@ -88,6 +97,10 @@ class Node(World):
     def pause(self, ms: int) -> None:
         """Let time pass in which the process does not run."""
         self.loop.now_ms += ms
+
+
+def _refuse() -> None:
+    raise LogError("the shard was released")
 
 
 def _fail(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
@@ -266,6 +279,18 @@ def test_a_drain_lets_writes_finish_first() -> None:
     assert not drained
     node.loop.settle()
     assert drained == [[0]]
+    assert node.active == []
+
+
+def test_a_lease_that_ends_during_a_drain_ends_the_drain() -> None:
+    node = started(*range(4))
+    answers = node.submit(commit_request("d", 1), "d")
+    drained: list[bool] = []
+    node.ownership.drain(lambda: drained.append(True))
+    node.pause(LEASE_MS)
+    node.heartbeat()  # releases the shard of the group first
+    assert drained == [True]
+    assert errors(answers) == [ErrorCode.NOT_COORDINATOR]
     assert node.active == []
 
 

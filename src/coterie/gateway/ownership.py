@@ -159,7 +159,7 @@ class Ownership:
         that are new."""
         for index in sorted(self._shards.keys() - shards):
             self._close(index)
-            del self._shards[index]
+            self._shards.pop(index, None)
         now_ms = self._clock()
         for index in sorted(shards - self._shards.keys()):
             self._shards[index] = _Assigned(now_ms)
@@ -287,7 +287,9 @@ class Ownership:
 
     def _close(self, index: int) -> None:
         """Release a shard at once, and stop everything that uses its store."""
-        shard = self._shards[index]
+        shard = self._shards.get(index)
+        if shard is None:
+            return  # the end of another shard's writes has ended a drain: `lost`
         if shard.retry is not None:
             shard.retry.cancel()
             shard.retry = None
