@@ -1,7 +1,7 @@
 """Mutation tests of the simulation: deliberate bugs that it must find. Each patch of
-`sim/mutants` is one bug in the coordinator or below it, described by its first line. A
-patch is applied to a copy of the sources, where worlds run until one violates an
-invariant. A patch that does not apply is an error.
+`sim/mutants` is one bug in the coordinator or below it, or in the gateway if its name
+says so, described by its first line. A patch is applied to a copy of the sources, where
+worlds run until one violates an invariant. A patch that does not apply is an error.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ class Mutant:
     name: str
     what: str
     patch: Path
+
+    @property
+    def is_of_gateway(self) -> bool:
+        """Whether worlds of several gateway nodes must find it."""
+        return self.name.startswith("gateway-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def _hunt_one(mutant: Mutant) -> MutantResult:
             ignored = shutil.ignore_patterns("__pycache__", "mutants")
             shutil.copytree(ROOT / part, where / part, ignore=ignored)
         apply(mutant, where)
-        return MutantResult(mutant, _find_broken(where))
+        return MutantResult(mutant, _find_broken(mutant, where))
 
 
 def apply(mutant: Mutant, where: Path) -> None:
@@ -78,11 +83,13 @@ def apply(mutant: Mutant, where: Path) -> None:
         raise RuntimeError(f"{mutant.name} does not apply: {done.stderr.decode()}")
 
 
-def _find_broken(where: Path) -> str | None:
+def _find_broken(mutant: Mutant, where: Path) -> str | None:
     """Return the output line of a world that violates an invariant; None if there is
     none.
     """
     worlds = ["-m", "sim", "--seeds", f"1-{WORLDS}", "--until-broken"]
+    if mutant.is_of_gateway:
+        worlds.append("--gateway")
     done = subprocess.run(
         [sys.executable, *worlds],
         cwd=where,

@@ -53,10 +53,12 @@ class GatewayChecker(Checker):
         recorder: BugRecorder,
         ended: Callable[[Member], None],
         cluster: Cluster,
+        foreign_shard: int | None,
     ) -> None:
         super().__init__(environment, recorder, ended)
         self.ledger.uncertain = _UNCERTAIN
         self._cluster = cluster
+        self._foreign_shard = foreign_shard
         self._newest_serving = [_NEVER] * cluster.partition_count
         """The order of the newest producer whose node has served, by shard."""
         self.takeovers = 0
@@ -79,7 +81,10 @@ class GatewayChecker(Checker):
         is_stale = order < self._newest_serving[index]
         is_fenced = order < self._cluster.newest_durable(index)
 
+        process.unanswered[call] = driven.shard
+
         def answered(response: Any) -> None:
+            process.unanswered.pop(call, None)
             is_unloaded = isinstance(call.request, HeartbeatRequest) and not was_active
             if is_from_state(response) and not is_unloaded:
                 self._check_response(process, call, response, is_stale=is_stale)
@@ -126,6 +131,7 @@ class GatewayChecker(Checker):
         """Check what has changed in a process since the last check."""
         process: Process = server
         self._recorder.check()
+        self._check_unanswered(process)
         for driven in process.runtime.shards:
             if driven.phase is not Phase.ACTIVE:
                 continue
@@ -136,12 +142,28 @@ class GatewayChecker(Checker):
             if order == newest_durable:
                 self._check_shard(process, driven, cause)
 
+    def _check_unanswered(self, process: Process) -> None:
+        """Raise Broken when a request is still pending in a shard that the process has
+        released.
+        """
+        if not process.unanswered:
+            return
+        served = {driven.shard for driven in process.runtime.shards}
+        for call, shard in process.unanswered.items():
+            if shard not in served:
+                raise Broken(
+                    f"{process.name} has released a shard and does not answer "
+                    f"{call.who}"
+                )
+
     def _check_begin(
         self, process: Process, driven: DrivenShard, order: int, newest_durable: int
     ) -> None:
         """Check a node that begins to serve a shard."""
         self.takeovers += 1
         self._newest_serving[driven.index] = order
+        if driven.index == self._foreign_shard:
+            raise Broken(f"{process.name} serves a shard of another cluster")
         if order > newest_durable:
             raise Broken(
                 f"{process.name} serves shard {driven.index} before its barrier is "

@@ -11,6 +11,7 @@ from typing import Final
 
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.result import CoordinatorEnvironment
+from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard
@@ -164,6 +165,8 @@ class Process:
         )
         self.runtime.start(plan.shard_count)
         self.writers: dict[int, ShardWriter] = {}
+        self.unanswered: dict[Call, Shard] = {}
+        """The requests without a response, with the state that handles them."""
         self.ownership = Ownership(
             self.runtime,
             self._open_shard,

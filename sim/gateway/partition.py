@@ -35,6 +35,7 @@ from coterie.wire.record_batch import (
     read_header,
     with_base_offset,
 )
+from sim.broken import Broken
 
 _DUPLICATES_KNOWN: Final = 5
 """Kafka's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`."""
@@ -139,6 +140,8 @@ class UpstreamPartition:
         self._durable_producers = Producers()
         self._appended_ms: dict[LogOffset, int] = {}
         self._growth_listeners: list[Callable[[], None]] = []
+        self._contents: dict[tuple[tuple[int, int, int], bytes], int] = {}
+        """The base sequences of all batches of owners, by producer and records."""
 
     def append(self, batch: bytes, now_ms: int) -> LogOffset:
         """Append a client's batch; return its base offset, or that of its first append.
@@ -150,7 +153,17 @@ class UpstreamPartition:
             known = self.producers.check(header)
             if known is not None:
                 return known
+            if not header.is_transactional:
+                self._check_repetition(header, batch)
         return self._store(batch, now_ms)
+
+    def _check_repetition(self, header: BatchHeader, batch: bytes) -> None:
+        """Raise Broken when a producer writes the same records with other sequences."""
+        content = batch[HEADER_BYTES:]
+        key = header.producer_id, header.producer_epoch, header.base_timestamp_ms
+        before = self._contents.setdefault((key, content), header.base_sequence)
+        if before != header.base_sequence:
+            raise Broken(f"{key} writes the same records twice, {header.base_sequence}")
 
     def append_marker(self, producer: Producer, now_ms: int, *, commit: bool) -> None:
         """Append the marker that ends a producer's transaction."""

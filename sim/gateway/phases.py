@@ -11,6 +11,9 @@ from functools import partial
 from typing import Final
 
 from coterie.broker.runtime.shards import Phase
+from coterie.gateway.log.barrier import Barrier, encode_barrier
+from coterie.gateway.log.batches import stamped
+from coterie.wire.record_batch import Producer
 from sim.broken import Broken
 from sim.faults import MEMBER_KINDS, Faults
 from sim.gateway.faults import NODE_KINDS, heal
@@ -38,6 +41,7 @@ def run_gateway_world(world: GatewayWorld) -> None:
     """
     world.note("begins:", f"seed {world.seed}, {world.gateway}")
     world.group.start()
+    _write_foreign_barrier(world)
     for node in world.nodes:
         delay_ms = world.rng.randint(0, _START_WITHIN_MS)
         world.clock.after(delay_ms, partial(world.start_node, node))
@@ -52,12 +56,27 @@ def run_gateway_world(world: GatewayWorld) -> None:
     world.advance(world.plan.trouble_ms)
     _calm_down(world)
     _wait_for_owners(world)
+    if world.gateway.foreign_shard is not None:
+        return  # the groups of that shard are not served
     world.advance(LATE_MS)
     repair_members(world)
     wait_for_order(world)
     commit_with_all(world)
     for process in world.processes():
         world.gateway_checker.compare(process, world.rng)
+
+
+def _write_foreign_barrier(world: GatewayWorld) -> None:
+    """Write a barrier of another cluster, as into a copied topic."""
+    index = world.gateway.foreign_shard
+    if index is None:
+        return
+    now_ms = world.clock.now_ms
+    barrier = Barrier("another cluster", "n0", world.gateway.shard_count, now_ms)
+    batch = encode_barrier(barrier, now_ms)
+    log = world.cluster.partitions[index]
+    log.append(stamped(batch, Producer(1, 0, 0)), now_ms)
+    log.replicate(log.end)
 
 
 def _compare_later(world: GatewayWorld) -> None:
@@ -106,6 +125,8 @@ def _wait_for_owners(world: GatewayWorld) -> None:
 
 def _find_unserved(world: GatewayWorld) -> str | None:
     for index in range(world.gateway.shard_count):
+        if index == world.gateway.foreign_shard:
+            continue
         newest = world.cluster.newest_durable(index)
         serving = [
             process.name

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sim.gateway.upstream import UpstreamFaults
+from sim.gateway.upstream import EPOCH_MAX, UpstreamFaults
 from sim.network import NetworkFaults
 from sim.plan import Plan, draw_plan
 
-_LAST_EPOCHS: Final = 32_763
-"""A first epoch after which a producer id ends within a few takeovers."""
+_FOREIGN_SHARE: Final = 0.04
+_ROLLING_SHARE: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,10 @@ class GatewayPlan:
     """The session timeout of the nodes in their group."""
     is_static: bool
     has_snapshots: bool
-    first_epoch: int
+    last_epoch: int
+    """The last epoch of a producer id. With 0 upstream fences nothing."""
+    foreign_shard: int | None
+    """The shard whose partition has the barrier of another cluster's node."""
     upstream: UpstreamFaults
     group_faults: NetworkFaults
     """The faults of the network between the nodes and their group's coordinator."""
@@ -43,14 +46,17 @@ class GatewayPlan:
 def draw_gateway_plan(rng: Random) -> GatewayPlan:
     """Draw a plan."""
     base = draw_plan(rng)
+    shard_count = rng.choice((1, 2, 3))
+    is_foreign = rng.random() < _FOREIGN_SHARE
     return GatewayPlan(
         base=base,
         node_count=rng.choice((1, 2, 2, 3, 3, 4)),
-        shard_count=rng.choice((1, 2, 3)),
-        session_timeout_ms=rng.choice((2_000, 4_000, 6_000)),
+        shard_count=shard_count,
+        session_timeout_ms=rng.choice((3_000, 6_000)),
         is_static=rng.random() < 0.5,
         has_snapshots=rng.random() < 0.5,
-        first_epoch=rng.choice((0, 0, 0, _LAST_EPOCHS)),
+        last_epoch=0 if rng.random() < _ROLLING_SHARE else EPOCH_MAX,
+        foreign_shard=rng.randrange(shard_count) if is_foreign else None,
         upstream=_upstream_faults(rng),
         group_faults=_group_faults(rng),
         fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),

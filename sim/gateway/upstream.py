@@ -28,7 +28,7 @@ from coterie.wire.record_batch import BatchHeader, Producer, read_header
 from sim.clock import Clock, Event
 from sim.gateway.partition import UpstreamPartition
 
-_EPOCH_MAX: Final = 32_766
+EPOCH_MAX: Final = 32_766
 """The last epoch of a producer id: Kafka's `Short.MAX_VALUE - 1`."""
 _FETCH_BYTES: Final = (400, 2_000, 20_000)
 _INCOMPLETE_SHARE: Final = 0.1
@@ -78,8 +78,9 @@ class Cluster:
     rng: Random
     partition_count: int
     cluster_id: str = "upstream"
-    first_epoch: int = 0
-    """The first epoch of a producer id: a high one ends soon."""
+    last_epoch: int = EPOCH_MAX
+    """The last epoch of a producer id. After it comes another id, whose batches do not
+    fence those of the id before."""
     faults: UpstreamFaults = field(default_factory=UpstreamFaults)
 
     def __post_init__(self) -> None:
@@ -108,10 +109,9 @@ class Cluster:
         known = self._producers.get(transactional_id)
         if known is not None:
             self._previous[transactional_id] = known
-        if known is None or known.producer_epoch >= _EPOCH_MAX:
+        if known is None or known.producer_epoch >= self.last_epoch:
             self._next_producer_id += 1
-            epoch = self.first_epoch if known is None else 0
-            producer = Producer(self._next_producer_id, epoch)
+            producer = Producer(self._next_producer_id, 0)
         else:
             producer = known._replace(producer_epoch=known.producer_epoch + 1)
         self._producers[transactional_id] = producer

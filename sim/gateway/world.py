@@ -32,7 +32,7 @@ class GatewayWorld(Population):
             self.clock,
             rng,
             self.gateway.shard_count,
-            first_epoch=self.gateway.first_epoch,
+            last_epoch=self.gateway.last_epoch,
             faults=self.gateway.upstream,
         )
         self.group = NodeGroup(
@@ -53,7 +53,11 @@ class GatewayWorld(Population):
             for number in range(self.gateway.node_count)
         ]
         self.gateway_checker = GatewayChecker(
-            self.server_environment, recorder, self.ended, self.cluster
+            self.server_environment,
+            recorder,
+            self.ended,
+            self.cluster,
+            self.gateway.foreign_shard,
         )
         network = ClientNetwork(self.clock, rng, self.transcript, self.nodes)
         network.faults = self.plan.network_faults

@@ -19,6 +19,7 @@ from coterie.wire.record_batch import (
     encode_batch,
     split_batches,
 )
+from sim.broken import Broken
 from sim.clock import Clock
 from sim.gateway.partition import UpstreamPartition
 from sim.gateway.upstream import Cluster, Outcome, UpstreamClient
@@ -67,8 +68,8 @@ def test_an_older_producer_writes_until_the_newer_one_has_written() -> None:
 def test_the_last_five_batches_are_known_as_duplicates() -> None:
     log = UpstreamPartition()
     for number in range(6):
-        assert log.append(batch_of(after(_OLD, number), b"k"), 0) == number
-    assert log.append(batch_of(after(_OLD, 1), b"k"), 0) == 1
+        assert log.append(batch_of(after(_OLD, number), b"%d" % number), 0) == number
+    assert log.append(batch_of(after(_OLD, 1), b"1"), 0) == 1
     assert log.end == 6
     code = refusal(lambda: log.append(batch_of(_OLD, b"k"), 0))
     assert code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -134,7 +135,7 @@ def test_compaction_stops_at_an_open_transaction_and_drops_an_aborted_one() -> N
     log.append(batch_of(_OLD, b"a"), 0)
     log.append(batch_of(application, b"a", attributes=TRANSACTIONAL), 0)
     log.append(batch_of(after(_OLD, 1), b"b"), 0)
-    log.append(batch_of(after(_OLD, 2), b"b"), 0)
+    log.append(batch_of(after(_OLD, 2), b"b", value=b"w"), 0)
     log.replicate(log.end)
     log.compact(log.end)
     assert keys_of(log) == [b"a", b"a", b"b", b"b"]
@@ -142,6 +143,14 @@ def test_compaction_stops_at_an_open_transaction_and_drops_an_aborted_one() -> N
     log.replicate(log.end)
     log.compact(log.end)
     assert keys_of(log) == [b"a", b"b"]
+
+
+def test_a_batch_that_is_written_again_with_other_sequences_is_detected() -> None:
+    log = UpstreamPartition()
+    log.append(batch_of(_OLD, b"a"), 0)
+    log.append(batch_of(_OLD, b"a"), 0)
+    with pytest.raises(Broken, match="twice"):
+        log.append(batch_of(after(_OLD, 1), b"a"), 0)
 
 
 # A client.
@@ -177,21 +186,21 @@ class _Client:
 def test_batches_are_appended_in_order() -> None:
     for seed in range(20):
         client = _Client(seed)
-        client.produce(*(batch_of(after(_OLD, at), b"k") for at in range(5)))
+        client.produce(*(batch_of(after(_OLD, at), b"%d" % at) for at in range(5)))
         client.advance()
         assert client.outcomes == [0, 1, 2, 3, 4]
 
 
 def test_each_call_gets_a_newer_epoch() -> None:
     client = _Client()
-    client.cluster.first_epoch = 32_765
+    client.cluster.last_epoch = 1
     got: list[object] = []
     for _ in range(3):
         client.upstream.init_producer_id("id", got.append)
         client.advance()
     assert got == [
-        Producer(1_001, 32_765, -1),
-        Producer(1_001, 32_766, -1),
+        Producer(1_001, 0, -1),
+        Producer(1_001, 1, -1),
         Producer(1_002, 0, -1),
     ]
 
@@ -212,7 +221,7 @@ def test_a_lost_connection_leaves_a_prefix_of_the_batches() -> None:
     ends = set()
     for seed in range(40):
         client = _Client(seed)
-        client.produce(*(batch_of(after(_OLD, at), b"k") for at in range(3)))
+        client.produce(*(batch_of(after(_OLD, at), b"%d" % at) for at in range(3)))
         client.upstream.lose_connection(0)
         client.advance()
         assert all(isinstance(each, ConnectionLost) for each in client.outcomes)
