@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from coterie.broker.coordinator.record_serde import encode_record
+from coterie.broker.coordinator.record_serde import encode_record, is_barrier
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.opening import RENEW_S, REPEAT_S
@@ -26,6 +26,12 @@ def barriers(world: Node, group_id: str) -> list[str]:
     batches = world.partition_of(group_id).batches
     found = (read_barrier(each, read_header(each)) for each in batches)
     return [barrier.node for barrier in found if barrier]
+
+
+def barrier_keys(world: Node, index: int) -> set[bytes | None]:
+    """Return the keys of the barriers in a partition: compaction keeps one of each."""
+    records = world.upstream.partitions[index].records()
+    return {record.key for record in records if is_barrier(record.key)}
 
 
 def test_an_owner_writes_its_barrier_and_serves() -> None:
@@ -158,6 +164,8 @@ def test_another_clusters_barrier_is_refused(
     copy.loop.advance(30)
     assert not copy.is_active("g")
     assert "choose another --name" in caplog.text
+    # Compaction must not remove the barrier of the other cluster.
+    assert len(barrier_keys(copy, copy.runtime.shard_of("g"))) == 2
 
 
 def test_added_partitions_are_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -166,6 +174,7 @@ def test_added_partitions_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     more.own()
     assert not any(each is not None for each in map(more.runtime.readable_shard, [0]))
     assert "had 2 partitions, and has 3 now" in caplog.text
+    assert len(barrier_keys(more, 0)) == 2
 
 
 def test_a_failed_write_takes_the_shard_over_again() -> None:

@@ -1,16 +1,18 @@
 """The barrier: the first record of each owner of a shard, in the shard's partition.
 
 After it, upstream refuses batches of earlier owners (INVALID_PRODUCER_EPOCH). An owner
-has loaded the shard when it has replayed its own barrier. The key is the same for all
-barriers, so that compaction keeps the newest. An owner repeats its barrier from time to
-time: upstream forgets producers that write nothing (`producer.id.expiration.ms`).
+has loaded the shard when it has replayed its own barrier. Compaction keeps the newest
+barrier of each cluster id and partition count, which are in the key: a barrier for
+which a node refuses the log must stay when that node has written its own. An owner
+repeats its barrier from time to time: upstream forgets producers that write nothing
+(`producer.id.expiration.ms`).
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coterie.broker.coordinator.record_serde import BARRIER_TYPE
+from coterie.broker.coordinator.record_serde import BARRIER_TYPE, is_barrier
 from coterie.errors import LogCorrupt, MalformedFrame
 from coterie.wire.codec import decode, encode
 from coterie.wire.record_batch import (
@@ -58,7 +60,9 @@ def encode_barrier(barrier: Barrier, now_ms: int) -> bytes:
         time_ms=barrier.time_ms,
         is_repeated=barrier.is_repeated,
     )
-    record = LogRecord(0, now_ms, _KEY, _VERSION + encode(value, 0))
+    count = barrier.partition_count.to_bytes(4, "big")
+    key = _KEY + count + barrier.cluster_id.encode()
+    record = LogRecord(0, now_ms, key, _VERSION + encode(value, 0))
     return encode_batch([record])
 
 
@@ -71,7 +75,7 @@ def read_barrier(batch: bytes, header: BatchHeader) -> Barrier | None:
         return None
     try:
         (record,) = decode_records(batch, header)
-        if record.key != _KEY or record.value is None:
+        if not is_barrier(record.key) or record.value is None:
             return None
         if record.value[:2] != _VERSION:
             raise LogCorrupt(
