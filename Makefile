@@ -100,9 +100,10 @@ fuzz: $(READY) ## feed random bytes to every decoder, odd requests to a broker
 faults: $(READY) ## inject crashes, disk faults, torn files, pauses and slow clients
 	@$(BIN)/python -m tests.crash --jobs $(JOBS) $(ARGS)
 
-sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
+sim: $(READY) ## run the simulations: exhaustive, 10,000 seeds each, and all mutants
 	@$(BIN)/python -m sim --exhaustive $(DEPTH)
 	@$(BIN)/python -m sim --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
+	@$(BIN)/python -m sim --gateway --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
 	@$(BIN)/python -m sim --mutants --jobs $(JOBS)
 
 mutants: $(READY) ## change src at random places, and count the faults that tests detect

@@ -69,8 +69,8 @@ def _drain(world: GatewayWorld) -> None:
 
 def _snapshot(world: GatewayWorld) -> None:
     process = _some_node(world).process
-    if process is not None and not process.loop.is_stopped:
-        process.snapshot()
+    if process is not None:
+        process.loop.run(process.snapshot)
 
 
 # The network between nodes and upstream.
@@ -153,6 +153,8 @@ NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
     _stop,
     _stutter,
     _drain,
+    _snapshot,
+    _snapshot,
     _snapshot,
     _cut_off,
     _cut_off,

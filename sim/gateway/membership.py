@@ -95,6 +95,8 @@ class NodeGroup:
         self._disk: Disk = MemoryDisk()
         self.server: Server | None = None
         self.life = 0
+        self._members_version: tuple[object, int] | None = None
+        self._member_ids: frozenset[str] = frozenset()
         self.cut_off: set[str] = set()
         """The names of the nodes without a network to the cluster."""
         self.network = Network(clock, rng, transcript, self)
@@ -137,7 +139,9 @@ class NodeGroup:
         self.server.runtime.submit(0, call.request, call.caller, respond)
 
     def member_ids(self) -> frozenset[str] | None:
-        """Return the ids of the members, or None while the group is not loaded."""
+        """Return the ids and the instance ids of the members, or None while the group
+        is not loaded.
+        """
         if self.server is None:
             return None
         driven = self.server.runtime.shards[0]
@@ -146,7 +150,11 @@ class NodeGroup:
         group = driven.shard.state.group(GROUP_ID)
         if not isinstance(group, ClassicGroup):
             return frozenset()
-        return frozenset(group.members)
+        if self._members_version != (driven.shard, driven.version):
+            self._members_version = driven.shard, driven.version
+            instances = [each.group_instance_id for each in group.members.values()]
+            self._member_ids = frozenset(filter(None, instances)).union(group.members)
+        return self._member_ids
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,7 @@ class NodeMember:
         self._clock_ms = clock_ms
         self._events = events
         self._plan = plan
-        self._instance_id = info.name if plan.is_static else None
+        self.instance_id = info.name if plan.is_static else None
         self.session = ClassicSession(
             plan.session_timeout_ms / 1000,
             self._heartbeat_answered,
@@ -224,7 +232,7 @@ class NodeMember:
         """Leave the group for good."""
         self._has_left = True
         identity = MemberIdentity(
-            member_id=self.session.member_id, group_instance_id=self._instance_id
+            member_id=self.session.member_id, group_instance_id=self.instance_id
         )
         request = LeaveGroupRequest(group_id=GROUP_ID, members=[identity])
         self._call(request, _LEAVE_VERSION, lambda _: None, lambda: None)
@@ -248,7 +256,7 @@ class NodeMember:
             session_timeout_ms=self._plan.session_timeout_ms,
             rebalance_timeout_ms=self._plan.session_timeout_ms,
             member_id=self.session.member_id,
-            group_instance_id=self._instance_id,
+            group_instance_id=self.instance_id,
             protocol_type=_PROTOCOL,
             protocols=[JoinGroupRequestProtocol(name=_PROTOCOL, metadata=metadata)],
         )
@@ -286,7 +294,7 @@ class NodeMember:
             group_id=GROUP_ID,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
-            group_instance_id=self._instance_id,
+            group_instance_id=self.instance_id,
             protocol_type=_PROTOCOL,
             protocol_name=_PROTOCOL,
             assignments=[
@@ -372,7 +380,7 @@ class NodeMember:
             group_id=GROUP_ID,
             generation_id=generation,
             member_id=self.session.member_id,
-            group_instance_id=self._instance_id,
+            group_instance_id=self.instance_id,
         )
         sent_s = self._seconds()
         was_synced = self.session.is_synced
@@ -443,7 +451,7 @@ class NodeMember:
             group_id=GROUP_ID,
             generation_id_or_member_epoch=generation,
             member_id=self.session.member_id,
-            group_instance_id=self._instance_id,
+            group_instance_id=self.instance_id,
             topics=[topic],
         )
 

@@ -48,6 +48,18 @@ class Stored(NamedTuple):
     batch: bytes
 
 
+class _Identity(NamedTuple):
+    """A producer and its first sequence of a batch."""
+
+    producer_id: ProducerId
+    epoch: int
+    sequence: int
+
+
+def _identity(header: BatchHeader) -> _Identity:
+    return _Identity(header.producer_id, header.producer_epoch, header.base_sequence)
+
+
 class _Sequences(NamedTuple):
     first: int
     last: int
@@ -140,8 +152,12 @@ class UpstreamPartition:
         self._durable_producers = Producers()
         self._appended_ms: dict[LogOffset, int] = {}
         self._growth_listeners: list[Callable[[], None]] = []
-        self._contents: dict[tuple[tuple[int, int, int], bytes], int] = {}
-        """The base sequences of all batches of owners, by producer and records."""
+        self._contents: dict[tuple[int, int, int, bytes], _Identity] = {}
+        """All batches of owners, by producer, time and records."""
+        self._failed: dict[_Identity, int] = {}
+        """The batches that were not acknowledged, with their order."""
+        self._sent_after: dict[_Identity, int] = {}
+        """The number of such batches when a batch was sent for the first time."""
 
     def append(self, batch: bytes, now_ms: int) -> LogOffset:
         """Append a client's batch; return its base offset, or that of its first append.
@@ -157,13 +173,26 @@ class UpstreamPartition:
                 self._check_repetition(header, batch)
         return self._store(batch, now_ms)
 
+    def sent(self, batch: bytes) -> None:
+        """Note that a client sends a batch."""
+        self._sent_after.setdefault(_identity(read_header(batch)), len(self._failed))
+
+    def failed(self, batch: bytes) -> None:
+        """Note that a client got no acknowledgement of a batch."""
+        self._failed.setdefault(_identity(read_header(batch)), len(self._failed))
+
     def _check_repetition(self, header: BatchHeader, batch: bytes) -> None:
-        """Raise Broken when a producer writes the same records with other sequences."""
-        content = batch[HEADER_BYTES:]
-        key = header.producer_id, header.producer_epoch, header.base_timestamp_ms
-        before = self._contents.setdefault((key, content), header.base_sequence)
-        if before != header.base_sequence:
-            raise Broken(f"{key} writes the same records twice, {header.base_sequence}")
+        """Raise Broken when a producer writes records with other sequences after it got
+        no acknowledgement of them. Repeated requests of clients can write the same
+        records twice, but not for that reason.
+        """
+        identity = _identity(header)
+        content = *identity[:2], header.base_timestamp_ms, batch[HEADER_BYTES:]
+        first = self._contents.setdefault(content, identity)
+        failed_at = self._failed.get(first)
+        if first != identity and failed_at is not None:
+            if failed_at < self._sent_after.get(identity, 0):
+                raise Broken(f"{first} is written again as {identity}")
 
     def append_marker(self, producer: Producer, now_ms: int, *, commit: bool) -> None:
         """Append the marker that ends a producer's transaction."""

@@ -223,9 +223,12 @@ class Cluster:
 class _Request:
     """A produce request in flight."""
 
-    __slots__ = ("arrives", "batch", "done", "timeout")
+    __slots__ = ("arrives", "batch", "done", "partition", "timeout")
 
-    def __init__(self, batch: bytes, done: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self, partition: int, batch: bytes, done: Callable[[Outcome], None]
+    ) -> None:
+        self.partition = partition
         self.batch = batch
         self.done = done
         self.arrives: Event | None = None
@@ -298,7 +301,8 @@ class UpstreamClient:
         connection = self._connections.get(partition)
         if connection is None:
             connection = self._connections[partition] = _Connection()
-        request = _Request(batch, done)
+        self._cluster.partitions[partition].sent(batch)
+        request = _Request(partition, batch, done)
         connection.requests[request] = None
         self._arrive_later(partition, connection, request, self._cluster.message_ms())
         request.timeout = self._clock.after(
@@ -456,6 +460,8 @@ class UpstreamClient:
             del connection.requests[request]
             assert request.timeout is not None
             request.timeout.cancel()
+            if isinstance(outcome, CoterieError):
+                self._cluster.partitions[request.partition].failed(request.batch)
             request.done(outcome)
 
     def _time_out(

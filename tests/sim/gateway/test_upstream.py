@@ -147,10 +147,25 @@ def test_compaction_stops_at_an_open_transaction_and_drops_an_aborted_one() -> N
 
 def test_a_batch_that_is_written_again_with_other_sequences_is_detected() -> None:
     log = UpstreamPartition()
-    log.append(batch_of(_OLD, b"a"), 0)
-    log.append(batch_of(_OLD, b"a"), 0)
-    with pytest.raises(Broken, match="twice"):
-        log.append(batch_of(after(_OLD, 1), b"a"), 0)
+    batch, again = batch_of(_OLD, b"a"), batch_of(after(_OLD, 1), b"a")
+    log.sent(batch)
+    log.append(batch, 0)
+    log.failed(batch)
+    log.append(batch, 0)
+    log.sent(again)
+    with pytest.raises(Broken, match="written again"):
+        log.append(again, 0)
+
+
+def test_records_may_be_written_twice_before_the_first_batch_fails() -> None:
+    log = UpstreamPartition()
+    batch, again = batch_of(_OLD, b"a"), batch_of(after(_OLD, 1), b"a")
+    log.sent(batch)
+    log.sent(again)
+    log.append(batch, 0)
+    log.failed(batch)
+    log.append(again, 0)
+    assert log.end == 2
 
 
 # A client.
