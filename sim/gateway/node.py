@@ -277,7 +277,8 @@ class Process:
         """Note whether upstream has removed the process from the group of nodes."""
         if member_ids is None:
             return
-        # A late JoinGroup of a static member replaces it, and the group keeps its shards.
+        # A late JoinGroup of a static member replaces it; its shards stay where they
+        # are.
         member_id = self.member.instance_id or self.member.session.member_id
         if member_id in member_ids:
             self._known_member_id, self.is_removed = member_id, False

@@ -190,9 +190,10 @@ class UpstreamPartition:
         content = *identity[:2], header.base_timestamp_ms, batch[HEADER_BYTES:]
         first = self._contents.setdefault(content, identity)
         failed_at = self._failed.get(first)
-        if first != identity and failed_at is not None:
-            if failed_at < self._sent_after.get(identity, 0):
-                raise Broken(f"{first} is written again as {identity}")
+        if first == identity or failed_at is None:
+            return
+        if failed_at < self._sent_after.get(identity, 0):
+            raise Broken(f"{first} is written again as {identity}")
 
     def append_marker(self, producer: Producer, now_ms: int, *, commit: bool) -> None:
         """Append the marker that ends a producer's transaction."""
