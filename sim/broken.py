@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_EXPECTED: Final = ("coterie.broker.runtime.flusher", "coterie.gateway.")
+_EXPECTED: Final = (
+    "coterie.broker.runtime.flusher",
+    "coterie.broker.runtime.snapshots",
+    "coterie.gateway.",
+)
 """The loggers of what failures of disks, of upstream and of the network lead to."""
 _ASSIGNOR_FAILED: Final = "The assignor failed"
 
