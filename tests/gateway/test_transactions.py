@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ from tests.broker.server.apis.fake_broker import allow_except
 from tests.gateway.transaction_world import GROUP, V1, V2, GatewayWorld, code_of
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+OTHER = Producer(8, 0)
 
 
 @pytest.fixture
@@ -340,6 +343,45 @@ def test_only_writers_of_the_transactional_id_commit(world: GatewayWorld) -> Non
     world.authorizer = allow_except(("READ", GROUP))
     assert world.commit(1) is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert not world.upstream.requests
+
+
+def test_a_coordinator_that_is_unavailable_delays_nobody_else(
+    world: GatewayWorld,
+) -> None:
+    """Kafka's leader responds so when it cannot verify a transaction (KIP-890)."""
+    unverified, other = world.begin_commit(1), world.begin_commit(1, producer=OTHER)
+    world.upstream.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.loop.settle()
+    assert code_of(unverified) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.answer()
+    assert code_of(other) is ErrorCode.NONE
+
+
+def test_a_batch_that_may_be_upstream_is_not_given_up(world: GatewayWorld) -> None:
+    responses = world.begin_commit(1)
+    world.upstream.lose(is_appended=True)
+    world.loop.advance(5)
+    world.upstream.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.loop.advance(5)
+    world.answer()
+    assert code_of(responses) is ErrorCode.NONE
+    assert world.sequences() == [(7, 0, 0)]
+
+
+def test_an_unknown_group_is_adopted_first(world: GatewayWorld) -> None:
+    waiting: list[Any] = []
+    world.broker.admit = lambda *admission: waiting.append(admission)
+    responses = world.begin_commit(1)
+    assert not world.upstream.requests
+    [(shard, group, then)] = waiting
+    assert (shard, group) == (world.shard, GROUP)
+    then(ErrorCode.NONE)
+    world.loop.settle()
+    world.answer()
+    assert code_of(responses) is ErrorCode.NONE
+    refused = world.begin_commit(2)
+    waiting[1][2](ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert code_of(refused) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 # The partition of a transaction.

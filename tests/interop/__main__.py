@@ -42,6 +42,7 @@ MEMBERS: Final = "tests/client/test_group_member_server.py"
 CLASSIC_MEMBERS: Final = "tests/client/test_classic_member_server.py"
 ADOPTION: Final = "tests/gateway/test_adoption.py"
 MIRROR: Final = "tests/gateway/test_mirror.py"
+TRANSACTIONS: Final = "tests/gateway/test_transactions_clients.py"
 NODES: Final = "tests/gateway/test_membership.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
@@ -106,7 +107,7 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
     interop = Run((TESTS,), arguments, INTEROP_FACTS, apart=EXCHANGES)
     exchanges = Run((EXCHANGES,), arguments, EXCHANGES_FACTS)
     members = Run(
-        (MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, MIRROR, PLANS),
+        (MEMBERS, CLASSIC_MEMBERS, NODES, ADOPTION, MIRROR, TRANSACTIONS, PLANS),
         arguments,
         MEMBERS_FACTS,
     )
