@@ -76,6 +76,9 @@ RETRIED: Final = frozenset(
     }
 )
 """The errors after which the same batch is sent again; it may have been appended."""
+NOT_VERIFIED: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
+"""The errors of a batch that was not appended because, among other reasons, the
+coordinator of its transaction is unavailable: other applications should not wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +111,8 @@ class _Batch:
     is_in_flight: bool = False
     was_sent: bool = False
     is_acknowledged: bool = False
+    is_uncertain: bool = False
+    """Whether upstream may have appended it without an acknowledgement."""
     base: LogOffset = -1
     """The real offset of the first record; -1 if upstream did not return it."""
 
@@ -398,7 +403,10 @@ class ShardWriter(Durability):
         is_first = all(
             each.is_acknowledged or each is batch for each in self._until(batch)
         )
-        if isinstance(error, ConnectionLost | RequestTimedOut) or code in RETRIED:
+        if batch.done is not None and not batch.is_uncertain and code in NOT_VERIFIED:
+            self._refuse_application(batch, error)
+        elif isinstance(error, ConnectionLost | RequestTimedOut) or code in RETRIED:
+            batch.is_uncertain = True
             self._recover(error)
         elif batch.done is not None:
             self._refuse_application(batch, error)
