@@ -50,6 +50,7 @@ from coterie.wire.plain_commit import read_plain_commit
 PARTITIONS_A_COMMIT = 100
 IN_FLIGHT = 200
 LEASE_MS = 3_600_000
+SNAPSHOT_RECORDS = 4_000
 NO_LIMIT = 1 << 30
 
 
@@ -174,11 +175,17 @@ class ShardNode:
             self.snapshots.close()
 
     async def snapshots_written(self) -> None:
-        """Wait until no shard has to be written to its snapshot."""
-        assert self.snapshots is not None
+        """Wait until every shard with much to replay has a snapshot."""
+        snapshots = self.snapshots
+        assert snapshots is not None
+        large = [
+            each.index
+            for each in self.runtime.shards
+            if each.records_since_snapshot >= SNAPSHOT_RECORDS
+        ]
         for _ in range(600):
             await asyncio.sleep(0.1)
-            if not self.snapshots.has_due():
+            if not any(snapshots.replay_from(index) is None for index in large):
                 return
         raise TimeoutError("the snapshots are not written")
 
