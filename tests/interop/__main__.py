@@ -47,11 +47,13 @@ NODES: Final = "tests/gateway/test_membership.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 INTEROP_FACTS: Final = "interop-facts.json"
+NOT_SELECTED: Final = 5
+"""pytest's exit code when it ran no test, as with -k and a name of another run."""
 EXCHANGES_FACTS: Final = "exchanges-facts.json"
 MEMBERS_FACTS: Final = "members-facts.json"
 RECORD: Final = "--record"
 FAILED: Final = "--failed"
-SELECTING: Final = ("-k", "-m", FAILED, "--deselect", "tests/")
+SELECTING: Final = ("-k", "-m", "--lf", "--last-failed", FAILED, "--deselect", "tests/")
 """The start of arguments of pytest that leave tests out."""
 
 
@@ -159,14 +161,15 @@ def check_runs(folder: Path, kafka: str, *, record: bool) -> int:
 
 
 def _pytest(run: Run, folder: Path, environment: dict[str, str]) -> int:
-    """Run the tests; return pytest's exit code, or 0 without tests."""
+    """Run the tests; return pytest's exit code, or 0 if none was selected."""
     if not run.tests:
         return 0
     facts = f"--fact-results={folder / run.facts}"
     apart = (f"--ignore={run.apart}",) if run.apart else ()
     options = (*apart, facts, *run.arguments)
     command = [sys.executable, "-m", "pytest", "-q", *run.tests, *options]
-    return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode
+    done = subprocess.run(command, check=False, cwd=ROOT, env=environment)
+    return 0 if done.returncode == NOT_SELECTED else done.returncode
 
 
 if __name__ == "__main__":
