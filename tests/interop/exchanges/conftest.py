@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.client.sync import SyncAdmin
 from tests.broker.server.harness import WireClient
 from tests.interop.conftest import KINDS, Broker, brokers
-from tests.support.waiting import eventually
 
+_GROUPS_ON_ALL_PARTITIONS: Final = 12
+"""This many names of groups have hashes of each of the three log partitions."""
 Connect: TypeAlias = Callable[[], WireClient]
 
 
@@ -35,12 +36,9 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def ready(broker: Broker) -> str:
     """HOST:PORT of a broker that has loaded its group coordinators."""
-    request = FindCoordinatorRequest(coordinator_keys=["exchanges"])
-    with open_client(broker.bootstrap) as client:
-        eventually(
-            lambda: client.call(request, 4).coordinators[0].error_code == 0,
-            expected="a group coordinator",
-        )
+    with SyncAdmin(broker.bootstrap) as admin:  # it repeats what is refused meanwhile
+        for number in range(_GROUPS_ON_ALL_PARTITIONS):
+            admin.list_group_offsets(f"exchanges-{number}")
     return broker.bootstrap
 
 
