@@ -138,7 +138,7 @@ async def test_a_member_without_answers_loses_its_assignment_in_time() -> None:
 @pytest.mark.slow
 async def test_a_session_ends_while_joining_again_gets_no_answer() -> None:
     async with ScriptedBroker() as broker:
-        group, story = ScriptedClassicGroup(broker), Story(broker)
+        group, story = ScriptedClassicGroup(broker), Story(broker, instance_id="i")
         async with story.member:
             group.joins = [SILENCE] * 1_000
             group.heartbeats = [ErrorCode.REBALANCE_IN_PROGRESS]

@@ -37,6 +37,7 @@ def metadata_of(
         port=info.port,
         broker_port=info.broker_port,
         software_version=info.version,
+        brokers=list(info.brokers),
         started_ms=started,
         generation=generation,
         shards=list(shards),
