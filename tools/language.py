@@ -54,7 +54,7 @@ NOUN_DECORATORS: Final = frozenset(
 """Decorators of functions that are read as data: their docstring is a noun phrase."""
 
 PRIVATE_CITATIONS: Final = re.compile(
-    r"(?:spark|perf|peer-tools|peer-servers|gateway|style|design|language)\.md"
+    r"(?:spark|perf|peer-tools|peer-servers|style|design|language)\.md"
     r"|(?<!by )\bdesign:|\bhabit \d|\bpeer-tools\b|\bpeer-servers\b"
 )
 CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")

@@ -7,8 +7,8 @@ A block is a fence with a language, and maybe a title:
   page, runs these tests.
 - ```console: `$ command` and its output. `...` stands for text that varies; the number
   of spaces between words is not compared. `[exit code N]` ends the output of a command
-  that fails. `coterie serve` and `coterie groups export` stay in the background until
-  the end of the page.
+  that fails. `coterie serve`, `coterie gateway run` and `coterie groups export` stay in
+  the background until the end of the page.
 - ```bash: run by bash, must succeed.
 - ```toml, ```json: must parse. ```text title="output": the output of the block before.
 - with a title, other languages too are files of the reader's directory.
@@ -39,6 +39,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 COMMAND_S = 500.0
 READY = re.compile(r"coterie ready on (?:http://)?(\S+)")
+GATEWAY_READY = re.compile(r"coterie gateway ready on (\S+)")
 CONTROL = re.compile(r"coterie control on http://(\S+)")
 ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost|kafka\.example):9\d{3}")
 FENCE = re.compile(
@@ -216,7 +217,11 @@ class PageRun:
         words = shlex.split(command.line, comments=True)
         self._tests_ran |= "pytest" in words
         is_exporter = words[:3] == ["coterie", "groups", "export"]
-        if words[:2] == ["coterie", "serve"] or (is_exporter and "--once" not in words):
+        if words[:3] == ["coterie", "gateway", "run"]:
+            self._run_gateway(command)
+        elif words[:2] == ["coterie", "serve"] or (
+            is_exporter and "--once" not in words
+        ):
             self._serve(command)
         elif words[0] == "unset":
             for name in words[1:]:
@@ -236,7 +241,36 @@ class PageRun:
             )
 
     def _serve(self, command: Command) -> None:
-        line = ADDRESS.sub("127.0.0.1:0", command.line)
+        process = self._start(ADDRESS.sub("127.0.0.1:0", command.line))
+        ready = self._ready_line(process, READY)
+        shown = ADDRESS.findall(command.line) or ["127.0.0.1:9092"]
+        self.addresses[shown[0]] = ready[1]
+        text = ready.string
+        if "--control " in command.line:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            control = CONTROL.match(line)
+            assert control, line
+            self.addresses[shown[1]] = control[1]
+            text += line
+        assert matches(command.output, self._documented(text)), text
+
+    def _run_gateway(self, command: Command) -> None:
+        """Start a node: its first unknown address is its own, on free ports."""
+        shown = [
+            each for each in ADDRESS.findall(command.line) if each not in self.addresses
+        ]
+        line = ADDRESS.sub(
+            lambda match: self.addresses.get(match[0], "127.0.0.1:0"), command.line
+        )
+        line = re.sub(r"--metrics-port \d+", "--metrics-port 0", line)
+        ready = self._ready_line(self._start(line), GATEWAY_READY)
+        self.addresses[shown[0]] = ready[1]
+        text = self._documented(ready.string)
+        assert matches(command.output, text), text
+
+    def _start(self, line: str) -> subprocess.Popen[str]:
+        """Start a command that stays in the background."""
         with (self._directory / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {line}"],
@@ -246,19 +280,15 @@ class PageRun:
                 text=True,
             )
         self._servers.callback(self._stop, process)
+        return process
+
+    def _ready_line(
+        self, process: subprocess.Popen[str], pattern: re.Pattern[str]
+    ) -> re.Match[str]:
         assert process.stdout is not None
-        ready = process.stdout.readline()
-        match = READY.match(ready)
+        match = pattern.match(process.stdout.readline())
         assert match, (self._directory / "server.log").read_text()
-        shown = ADDRESS.findall(command.line) or ["127.0.0.1:9092"]
-        self.addresses[shown[0]] = match[1]
-        if "--control " in command.line:
-            line = process.stdout.readline()
-            control = CONTROL.match(line)
-            assert control, line
-            self.addresses[shown[1]] = control[1]
-            ready += line
-        assert matches(command.output, self._documented(ready)), ready
+        return match
 
     @staticmethod
     def _stop(process: subprocess.Popen[str]) -> None:

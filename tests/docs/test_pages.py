@@ -30,6 +30,7 @@ CLUSTERS: Mapping[str, Callable[[str], None]] = {
     "guides/end-a-hanging-transaction.md": shop,
     "guides/use-it-from-python.md": shop,
     "guides/migrate-a-group.md": shop,
+    "guides/put-a-gateway-in-front.md": shop,
 }
 OTHER_CLUSTER = "kafka.example:9192"
 OTHER_CLUSTERS: Mapping[str, Callable[[str], None]] = {
@@ -94,7 +95,7 @@ def command_lines(page: str) -> list[str]:
     shown += INDENTED.findall(CODE.sub("", page))
     text = "\n".join(shown).replace("\\\n", " ")
     return re.findall(
-        r"^(?: {4,})?(?:\$ )?(coterie (?!ready|control on|ui on)[^\n]+)",
+        r"^(?: {4,})?(?:\$ )?(coterie (?!ready|gateway ready|control on|ui on)[^\n]+)",
         text,
         re.MULTILINE,
     )

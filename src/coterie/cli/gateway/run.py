@@ -58,6 +58,8 @@ examples:
   coterie gateway run --upstream kafka:9092 --metrics-port 9644
       serve /metrics, /health, /ready and /status, which coterie gateway status reads
 
+docs/gateway.md describes set-up, failures and the way back.
+
 exit codes: 0 stopped by a signal, 1 could not start or continue, 2 usage error
 """
 

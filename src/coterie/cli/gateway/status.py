@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options, on_cluster
+from coterie.cli.durations import duration_of
 from coterie.cli.gateway.options import add_upstream_options
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _REBALANCE_S: Final = 10.0
 """How long the group may rebalance before the command gives up."""
+_POLL_S: Final = 0.5
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +30,31 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         help="name of the gateway (default gateway)",
     )
     add("--shards", action="store_true", help="a row for each shard")
+    add(
+        "--wait",
+        metavar="SECONDS",
+        type=duration_of("seconds"),
+        default=0.0,
+        help="wait until every shard is active, for so long at most, in seconds or as "
+        "1m (default: do not wait)",
+    )
 
 
 async def show_status(run: Run) -> Outcome:
     """Return a row for each node, or for each shard."""
+    import asyncio
+
     from coterie.gateway.overview import read_overview
 
-    overview = await read_overview(run.admin, run.options.name, wait_s=_REBALANCE_S)
-    return status_outcome(overview, by_shard=run.options.shards)
+    options = run.options
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + options.wait
+    while True:
+        overview = await read_overview(run.admin, options.name, wait_s=_REBALANCE_S)
+        outcome = status_outcome(overview, by_shard=options.shards)
+        if not outcome.failed or loop.time() >= ends_s:
+            return outcome
+        await asyncio.sleep(_POLL_S)
 
 
 def status_outcome(overview: GatewayOverview, *, by_shard: bool) -> Outcome:
@@ -223,6 +242,8 @@ examples:
       a row for each node
   coterie gateway status --upstream kafka:9092 --shards
       a row for each shard: its owner, phase and epoch
+  coterie gateway status --upstream kafka:9092 --wait 1m && ./restart-next-node
+      continue a rolling upgrade once every shard is active
   coterie gateway status --upstream kafka:9092 --output json
       for programs: summary.active and summary.shards
 
