@@ -24,7 +24,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
+.PHONY: help setup demo demo-gateway test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -44,6 +44,9 @@ $(DEMO_READY): pyproject.toml requirements-demo.txt tools/setup.sh
 # What the demo's tables need is installed when the demo reaches them.
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## share a topic among three real consumers, live and then in tables
 	@$(BIN)/python examples/demo.py $(ARGS)
+
+demo-gateway: $(READY) ## kill a node and a broker under a gateway to three brokers of Apache Kafka
+	@$(BIN)/python -m examples.demo_gateway build/kafka
 
 test: $(READY) ## run every test, real clients and kill -9 included, in random order
 	@mkdir -p build

@@ -1,0 +1,87 @@
+"""Start a cluster, a gateway and clients, and run failures one kind after another."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Final, TypeAlias
+
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.topics import NewTopic
+from tests.interop.gateway.cluster import KafkaCluster
+from tests.interop.gateway.nodes import GatewayNodes
+
+from . import scenarios
+from .exactly_once import kill_nodes_under_transactions
+from .load import PARTITIONS, TOPIC, CommitLoad, MemberLoad
+from .scenarios import HEADER, WAIT_S, Findings, World
+
+Scenario: TypeAlias = Callable[[World, int], Awaitable[Findings]]
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "kill_nodes": scenarios.kill_nodes,
+    "stop_nodes": scenarios.stop_nodes,
+    "pause_nodes": scenarios.pause_nodes,
+    "kill_brokers": scenarios.kill_brokers,
+    "kill_nodes_under_transactions": kill_nodes_under_transactions,
+}
+_PACE_S = 0.02
+_MEMBER_GROUPS = 4
+_NAME = "failures"
+
+
+@asynccontextmanager
+async def started(
+    cluster: KafkaCluster, directory: Path, *, groups: int, random: Random
+) -> AsyncIterator[World]:
+    """Start a gateway in front of a cluster, and its clients."""
+    began_s = time.monotonic()
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - began_s:7.1f} s  {text}\n")
+
+    async with AdminClient(cluster.bootstrap) as admin:
+        created = await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+        assert not created.errors, created.errors
+    gateway = await asyncio.to_thread(
+        lambda: GatewayNodes(cluster.bootstrap, _NAME, data=directory / "snapshots")
+    )
+    with gateway:
+        say("three nodes are ready")
+        names = [f"commits-{index}" for index in range(groups)]
+        commits = CommitLoad(gateway.bootstrap, names, _PACE_S)
+        members = MemberLoad(gateway.bootstrap, "members", _MEMBER_GROUPS)
+        async with commits, members:
+            world = World(cluster, gateway, commits, members, random, say)
+            await world.ready()
+            await members.wait_until_assigned(WAIT_S)
+            say("all clients work")
+            yield world
+
+
+async def run(
+    jars: Path,
+    directory: Path,
+    counts: Mapping[str, int],
+    *,
+    groups: int,
+    random: Random,
+) -> int:
+    """Run each scenario by its name and number of times; return the exit code."""
+    found: list[Findings] = []
+    with KafkaCluster(jars, directory / "cluster") as cluster:
+        async with started(cluster, directory, groups=groups, random=random) as world:
+            for name, times in counts.items():
+                if times:
+                    found.append(await SCENARIOS[name](world, times))
+            total = sum(each.acknowledged for each in world.commits.histories.values())
+    lines = [HEADER, *(each.row() for each in found)]
+    lines += [failure for each in found for failure in each.failures]
+    lines.append(f"{total} commits were acknowledged")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(not all(each.is_clean for each in found))
