@@ -37,7 +37,12 @@ STATE: Final[Mapping[str, str]] = {
 """Packages that hold state, and the module of the invariants asserted of each."""
 PURE: Final = ("wire", "protocol", "auth", "coordinator", "catalog")
 PURE_FILES: Final = ("errors.py", "types.py", "settings.py")
-WAITING_TESTS: Final = ("tests/real_clients/", "tests/crash/", "tests/support/")
+WAITING_TESTS: Final = (
+    "tests/real_clients/",
+    "tests/crash/",
+    "tests/support/",
+    "tests/interop/gateway/failures/",
+)
 """Tests that talk to processes: they wait on conditions, with deadlines."""
 
 NOT_IN_PURE: Final[Mapping[str, str]] = {
