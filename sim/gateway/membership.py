@@ -200,7 +200,6 @@ class NodeMember:
         self.session = ClassicSession(
             plan.session_timeout_ms / 1000,
             self._heartbeat_answered,
-            is_static=plan.is_static,
         )
         self.assigned_generation = NO_GENERATION
         self._claim = NO_CLAIM

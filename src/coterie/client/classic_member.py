@@ -138,7 +138,6 @@ class ClassicMember:
         self._session = ClassicSession(
             session_ms / 1000,
             options.get("on_heartbeat", lambda _: None),
-            is_static=options.get("instance_id") is not None,
         )
         # A lost heartbeat can be sent again before the session ends.
         limit_ms = min(client.request_timeout_ms, max(session_ms // 3, 1))

@@ -50,25 +50,19 @@ class ClassicSession:
 
     `generation` is that of the last JoinGroup, -1 outside the group. `is_rebalancing`
     is true when the coordinator waits for the member to join again. `prolonged` is
-    called with the time at which an answered request was sent, unless the coordinator
-    may end the session earlier: it removes a dynamic member that has not joined again
-    by the end of the rebalance time-out, whatever its heartbeats
-    (`GroupMetadataManager.completeClassicGroupJoin`).
+    called with the time at which an answered request was sent, unless the group may go
+    on without the member before its session ends: a rebalance ends with its time-out,
+    without members that have not joined again, whatever their heartbeats
+    (`GroupMetadataManager.completeClassicGroupJoin`). A static member stays in the
+    group then, but its assignment is made from outdated metadata.
     """
 
-    def __init__(
-        self,
-        timeout_s: float,
-        prolonged: Callable[[float], None],
-        *,
-        is_static: bool = False,
-    ) -> None:
+    def __init__(self, timeout_s: float, prolonged: Callable[[float], None]) -> None:
         self.member_id: MemberId = ""
         self.generation = NO_GENERATION
         self.is_rebalancing = False
         self._timeout_s = timeout_s * (1 - _MARGIN)
         self._prolonged = prolonged
-        self._is_static = is_static
         self._answered_s: float | None = None
         self._synced = NO_GENERATION
         self._is_joining = False
@@ -130,7 +124,7 @@ class ClassicSession:
             self._answered(sent_s)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             if was_synced:
-                self._answered(sent_s, is_kept=self._is_static)
+                self._answered(sent_s, is_kept=False)
                 self.is_rebalancing = not self._is_joining
         elif code is ErrorCode.ILLEGAL_GENERATION:
             # While the member joins, the next generation may have begun already.
