@@ -43,7 +43,8 @@ INTERPRETED = (
     "broker/coordinator/records.py",  # likewise
     "broker/runtime/transactions.py",  # tests run it with a fake runtime
 )
-# Classes that tests and simulations subclass; mypyc refuses subclasses of others.
+# Classes that the gateway, tests and simulations subclass; mypyc refuses subclasses of
+# others.
 SUBCLASSED = {
     "broker/coordinator/shard.py": ("Shard",),
     "broker/log/journal.py": ("JournalLog",),
@@ -51,6 +52,7 @@ SUBCLASSED = {
     "broker/log/memory.py": ("MemoryLog",),
     "broker/runtime/durability.py": ("Durability",),
     "broker/runtime/loader.py": ("Loader",),
+    "broker/runtime/snapshots.py": ("Snapshots",),
 }
 # Modules of messages whose codecs are generated and compiled; the codecs of the others
 # are generated on first use.

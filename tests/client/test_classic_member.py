@@ -28,6 +28,8 @@ from tests.client.scripted_broker import (
 pytestmark = pytest.mark.asyncio
 
 SESSION_MS = 10_000
+KEPT_S = 9.0
+"""The session without its margin; test_classic_session.py has its end."""
 
 
 class ScriptedClassicGroup:
@@ -125,14 +127,14 @@ class Story:
             self._changed.notify_all()
 
 
-async def test_a_member_without_answers_loses_its_assignment_in_time() -> None:
+async def test_a_member_without_answers_loses_its_assignment() -> None:
     async with ScriptedBroker() as broker:
         group, story = ScriptedClassicGroup(broker), Story(broker)
         async with story.member:
             group.then = SILENCE
             await story.until("work 1", "lost", "work 2")
             last_s = max(each for each in story.sent_s if each < story.lost_s)
-            assert last_s + SESSION_MS / 1000 > story.lost_s
+            assert story.lost_s >= last_s + KEPT_S, "the last answer counts"
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ async def test_a_session_ends_while_joining_again_gets_no_answer() -> None:
             group.then = HANG_UP
             await story.until("work 1", "lost")
             last_s = max(each for each in story.sent_s if each < story.lost_s)
-            assert last_s + SESSION_MS / 1000 > story.lost_s
+            assert story.lost_s >= last_s + KEPT_S, "the last answer counts"
             group.joins, group.then = [], ErrorCode.NONE
             await story.until("work 1", "lost", "work 2")
 

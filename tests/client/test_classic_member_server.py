@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from coterie.client import AdminClient, ClassicMember, CommitRefused, JoinedMember
+from coterie.client.classic_session import Effect
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, ClientError
@@ -171,7 +172,7 @@ async def test_a_member_rejoins_with_new_metadata(address: str, group: str) -> N
         assert one.entries[1] == "revoked"
 
 
-async def test_heartbeats_prolong_the_session_while_others_delay_a_rebalance(
+async def test_heartbeats_keep_a_session_but_no_lease_while_a_rebalance_is_delayed(
     address: str, group: str
 ) -> None:
     slow = asyncio.Event()
@@ -179,17 +180,29 @@ async def test_heartbeats_prolong_the_session_while_others_delay_a_rebalance(
     one = Member(address, group, "a", instance_id="i-a")
     two = Member(address, group, "b")
     one.member._on_revoked = slow.wait  # type: ignore[assignment]
+    session = one.member._session
+    answered, ends_s = session.heartbeat_answered, list[float]()
+
+    def observe(*arguments: Any, was_synced: bool) -> Effect:
+        effect = answered(*arguments, was_synced=was_synced)
+        if session.is_rebalancing and session.ends_s is not None:
+            ends_s.append(session.ends_s)
+            one._notifier.notify()
+        return effect
+
+    session.heartbeat_answered = observe  # type: ignore[method-assign, assignment]
     async with one.member:
         async with asyncio.TaskGroup() as tasks:
             joining = tasks.create_task(two.member.start())
             try:
-                await one.until(lambda: one.member._session.is_rebalancing)
+                await one.until(lambda: len(ends_s) > 0)
                 before = len(one.sent_s)
-                await one.until(lambda: len(one.sent_s) > before + 3)
+                await one.until(lambda: len(ends_s) > 3)
                 assert not joining.done()
+                assert len(one.sent_s) == before
             finally:
                 slow.set()
-        assert one.sent_s == sorted(one.sent_s)
+        assert ends_s == sorted(set(ends_s))
         await two.member.leave()
 
 

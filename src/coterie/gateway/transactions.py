@@ -102,8 +102,8 @@ _RIGHTS: Final = frozenset(
 
 
 class TransactionRequests(Protocol):
-    """The requests about transactions to upstream; `upstream.transactions` has them on
-    sockets, and the simulation has others. Each calls `done` once, later."""
+    """The requests about transactions to upstream. `upstream.transactions` has them on
+    sockets, and tests have a model of upstream. Each calls `done` once, later."""
 
     def add_partition(
         self,

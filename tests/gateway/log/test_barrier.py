@@ -35,7 +35,7 @@ def test_a_barrier_is_read_as_it_was_written() -> None:
 
 
 def test_other_batches_are_no_barriers() -> None:
-    for key in (b"k", b"\x7c\x01k", None):
+    for key in (b"k", b"\x7c\x02k", None):
         batch = encode_batch([LogRecord(0, 0, key, b"\x7c\x01")])
         assert read_barrier(batch, read_header(batch)) is None
 

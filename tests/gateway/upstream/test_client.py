@@ -155,7 +155,9 @@ async def test_an_older_epoch_is_refused_after_the_newer_ones_first_batch(
 async def test_only_the_current_producer_renews_its_epoch(
     client: UpstreamClient,
 ) -> None:
+    await init(client)
     older = await init(client)
+    assert older.producer_epoch > 0, "another epoch came before"
     newer = await init(client, older)
     assert newer.producer_epoch == older.producer_epoch + 1
     with pytest.raises(ApiError) as refused:

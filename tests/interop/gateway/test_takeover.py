@@ -92,6 +92,7 @@ def group_of(node: Any, prefix: str) -> str:
     return next(name for name in names if partition_for(name, SHARDS) in owned)
 
 
+@pytest.mark.slow
 def test_groups_of_a_killed_node_go_on_with_their_offsets(
     gateway: GatewayNodes, broker: Broker
 ) -> None:
