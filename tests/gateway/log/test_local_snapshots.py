@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.log.memory import MemoryLog
 from coterie.errors import ConnectionLost
 from coterie.gateway.log.local_snapshots import AGE_MAX_MS, CHECK_S
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import read_header
+from coterie.wire.record_batch import (
+    LogRecord,
+    Producer,
+    encode_batch,
+    read_header,
+)
 from tests.broker.runtime.world import commit_request
-from tests.gateway.log.application import Transactions
+from tests.gateway.log.application import Transactions, offset_record
 from tests.gateway.log.shard_world import Node, node
 
 
@@ -64,6 +70,14 @@ def test_commits_of_another_node_are_replayed() -> None:
     other.own()
     other.commit("g", 7)
     assert again(world).offset("g") == 7
+
+
+def test_batches_of_earlier_owners_after_the_snapshot_are_dropped() -> None:
+    world = with_snapshot()
+    key, value = encode_record(offset_record("g", 99))
+    stale = encode_batch([LogRecord(0, 0, key, value)], producer=Producer(5, 0, 0))
+    world.partition_of("g").append(stale)  # upstream does not know the producer
+    assert again(world).offset("g") == 1
 
 
 def test_a_snapshot_has_no_commit_that_upstream_did_not_acknowledge() -> None:

@@ -10,7 +10,8 @@ repeats its barrier from time to time: upstream forgets producers that write not
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import struct
+from typing import Final, NamedTuple, Self
 
 from coterie.broker.coordinator.record_serde import BARRIER_TYPE, is_barrier
 from coterie.errors import LogCorrupt, MalformedFrame
@@ -25,6 +26,7 @@ from coterie.wire.schema import Message, boolean, int32, int64, string
 
 _KEY: Final = BARRIER_TYPE.to_bytes(2, "big")
 _VERSION: Final = b"\0\0"
+_OWNER: Final = struct.Struct(">qhq")
 
 
 class BarrierValue(Message, versions="0", flexible="0+"):
@@ -105,6 +107,21 @@ class Lineage:
     def __init__(self) -> None:
         self._current: tuple[int, int] | None = None
         self._since_ms = 0
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the lineage that `to_bytes` made these bytes of."""
+        lineage = cls()
+        if data:
+            producer_id, epoch, lineage._since_ms = _OWNER.unpack(data)
+            lineage._current = producer_id, epoch
+        return lineage
+
+    def to_bytes(self) -> bytes:
+        """Return the current owner, to go on from here; empty without one."""
+        if self._current is None:
+            return b""
+        return _OWNER.pack(*self._current, self._since_ms)
 
     def accepts(self, header: BatchHeader) -> bool:
         """Return whether a batch that is no barrier belongs to the log. Batches before

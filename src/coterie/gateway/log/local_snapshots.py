@@ -9,7 +9,8 @@ is dropped and its groups are written again later.
 
 A directory belongs to one topic id. A snapshot is used while upstream keeps the
 tombstones that were written after it (`delete.retention.ms`): compaction removes older
-ones, and groups that were deleted would exist again.
+ones, and groups that were deleted would exist again. With it is stored who owned the
+shard then: after it, batches of earlier owners are not replayed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from coterie.broker.runtime.snapshots import (
 )
 from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.errors import LogError
+from coterie.gateway.log.barrier import Lineage
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.topic import DELETE_RETENTION_MS, ShardsTopic
@@ -100,11 +102,16 @@ class LocalSnapshots:
         taken = self._log.get(_SPACE, _key(index))
         if taken is None:
             return None
-        age_ms = self._wall() - int(_TIME.unpack(taken)[0])
+        age_ms = self._wall() - int(_TIME.unpack_from(taken)[0])
         if not 0 <= age_ms < AGE_MAX_MS:
             _LOGGER.info("shard %d: the local snapshot is too old", index)
             return None
         return self._snapshots.replay_from(index)
+
+    def lineage(self, index: int) -> Lineage:
+        """Return the owners of a shard until its snapshot."""
+        taken = self._log.get(_SPACE, _key(index))
+        return Lineage() if taken is None else Lineage.from_bytes(taken[_TIME.size :])
 
     def read(self, index: int, shard: Shard) -> Iterator[LogOffset]:
         """Load a snapshot into an empty shard, one group a step. Raises LogCorrupt."""
@@ -170,7 +177,7 @@ class LocalSnapshots:
 
 
 class _DatedSnapshots(Snapshots):
-    """Snapshots with the time before which each was begun."""
+    """Snapshots with the time before which each was begun, and the shard's owner."""
 
     def __init__(self, log: Log, wall: Callable[[], int]) -> None:
         super().__init__(log)
@@ -179,14 +186,16 @@ class _DatedSnapshots(Snapshots):
     def write(self, driven: DrivenShard, changed: Collection[GroupId]) -> Iterator[int]:
         """Stage the groups that changed; see `Snapshots`. The time is staged last, so
         that it is never later than that of the snapshot."""
-        shard, now = driven.shard, _TIME.pack(self._wall())
+        shard, log = driven.shard, driven.log
+        assert isinstance(log, ShardLog)
+        taken = _TIME.pack(self._wall()) + log.lineage.to_bytes()
         steps = super().write(driven, changed)
 
         def dated() -> Iterator[int]:
             yield from steps
             if driven.shard is shard:
-                self._log.put(_SPACE, _key(driven.index), now)
-                yield len(now)
+                self._log.put(_SPACE, _key(driven.index), taken)
+                yield len(taken)
 
         return dated()
 

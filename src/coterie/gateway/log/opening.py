@@ -108,7 +108,6 @@ class Opening:
         self._index = index
         self._is_closed = False
         self._producer = NO_PRODUCER
-        self._lineage = Lineage()
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
         self._snapshot_end: LogOffset | None = None
@@ -232,11 +231,13 @@ class Opening:
         if self._snapshot_end is None:
             self._begin_without(snapshots)
         else:
+            self.log.lineage = snapshots.lineage(self._index)
             self._fetch(self._snapshot_end)
 
     def _begin_without(self, snapshots: LocalSnapshots) -> None:
         """Remove the local snapshot, and fetch from the start."""
         self._snapshot_end = None
+        self.log.lineage = Lineage()
         if not snapshots.is_stored(self._index):
             self._fetch(0)
             return
@@ -344,7 +345,7 @@ class Opening:
         barrier = read_barrier(batch, header) if is_owners else None
         if barrier is not None:
             self._observe(header, barrier)
-        elif is_owners and not self._lineage.accepts(header):
+        elif is_owners and not self.log.lineage.accepts(header):
             self._dropped += header.record_count
         elif header.record_count:
             replay_batch(self._driven, self._driven.shard, batch, self._position)
@@ -363,7 +364,7 @@ class Opening:
                 f"{topic.partition_count} now: groups would be in other shards; "
                 "partitions of this topic must not be added"
             )
-        is_owner = self._lineage.observe(header, barrier)
+        is_owner = self.log.lineage.observe(header, barrier)
         own = self._producer
         if (header.producer_id, header.producer_epoch) == own[:2]:
             if not is_owner:
