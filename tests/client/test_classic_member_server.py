@@ -212,7 +212,7 @@ async def test_a_member_that_expects_a_rebalance_notices_it_soon(
     rare = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 200_000}
     one, two = Member(address, group, "a", **rare), Member(address, group, "b")
     async with one.member:
-        await one.until(lambda: len(one.sent_s) >= 3)  # join, sync, one heartbeat
+        await one.assigned("a: 0 of 1")
         one.member.expect_rebalance(WAIT_S)
         async with two.member:
             await one.assigned("a: 0 of 2")
