@@ -48,14 +48,14 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
     with scratch() as home:
         log = home / "log"
         kafka = python("peers.apache_kafka")
-        with running(_on_all_cores([*kafka, str(home / "kafka")]), log) as broker:
+        with running(on_all_cores([*kafka, str(home / "kafka")]), log) as broker:
             gateway = [*python("peers.gateway_path"), broker.address]
-            with running(_on_all_cores(gateway), log) as node:
+            with running(on_all_cores(gateway), log) as node:
                 yield from _throughput(broker, node, rounds)
                 yield from _latency(broker, node, rounds)
 
 
-def _on_all_cores(command: list[str]) -> list[str]:
+def on_all_cores(command: list[str]) -> list[str]:
     """Return a command that undoes the harness' choice of one core."""
     return ["taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", *command]
 

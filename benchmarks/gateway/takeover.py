@@ -1,22 +1,22 @@
-"""Time until a node serves all shards of a dead one, without and with local snapshots.
+"""How long are groups without a coordinator when a node with all shards dies?
 
-    python -m benchmarks.gateway.takeover HOST:PORT [--offsets 1000000] [--shards 50]
-
-It creates a topic `__coterie_NAME` in the cluster, commits offsets in it as a gateway
-does, and takes all shards over three times: without local snapshots, with the ones that
-this load has written, and with those and further commits. The topic is deleted at the
-end.
+A node commits 1,000,000 offsets in 50 shards of a topic on Apache Kafka and is killed;
+another takes all shards over, without local snapshots, with the ones that this load has
+written, and with those and 100,000 further commits. The time until the other nodes
+notice the death, the session time-out, comes before it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gateway.data_path import on_all_cores
+from benchmarks.harness.figures import Bar, Figure, Rounds
+from benchmarks.harness.processes import python, running, scratch
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.catalog.topics import NewTopic
 from coterie.broker.log.stores import open_log
@@ -47,6 +47,12 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.plain_commit import read_plain_commit
 
+OFFSETS, SHARDS = 1_000_000, 50
+BARS_S = {
+    "no local snapshots": 20,
+    "local snapshots": 5,
+    "local snapshots and 100,000 commits": 5,
+}
 PARTITIONS_A_COMMIT = 100
 IN_FLIGHT = 200
 LEASE_MS = 3_600_000
@@ -120,14 +126,11 @@ class ShardNode:
         self.ownership.heartbeat_answered(suspended_clock())
         started = time.perf_counter()
         self.ownership.assigned(frozenset(range(self.topic.partition_count)))
-        late_s = 0.0
-        while any(each.phase is not Phase.ACTIVE for each in self.runtime.shards):
-            before = time.perf_counter()
+        for _ in range(30_000):
             await asyncio.sleep(0.01)
-            late_s = max(late_s, time.perf_counter() - before - 0.01)
-        elapsed = time.perf_counter() - started
-        print(f"  the event loop was late by at most {late_s * 1000:.0f} ms")
-        return elapsed
+            if all(each.phase is Phase.ACTIVE for each in self.runtime.shards):
+                return time.perf_counter() - started
+        raise TimeoutError("the shards are not taken over")
 
     async def commit(self, group_id: str, offset: int) -> None:
         """Commit `PARTITIONS_A_COMMIT` offsets of a group."""
@@ -190,55 +193,44 @@ class ShardNode:
         raise TimeoutError("the snapshots are not written")
 
 
-async def run(bootstrap: str, offsets: int, shards: int, directory: Path) -> None:
-    """Print the times."""
-    name = f"__coterie_takeover{time.time_ns()}"
+async def _take_over(bootstrap: str, directory: Path) -> dict[str, float]:
+    """Return the seconds of each take-over."""
+    times = {}
     async with AdminClient(bootstrap) as admin:
-        topic = await open_topic(admin, name, partition_count=shards)
-        try:
-            first = ShardNode(bootstrap, topic)
-            print(f"empty: {await first.own():.2f} s")
-            started = time.perf_counter()
-            await first.commit_all(offsets // PARTITIONS_A_COMMIT, 1)
-            elapsed = time.perf_counter() - started
-            print(f"{offsets:,} offsets committed in {elapsed:.1f} s")
-            await first.stop()
-            second = ShardNode(bootstrap, topic, directory)
-            print(f"without snapshots: {await second.own():.2f} s")
-            print(f"  {second.offsets():,} offsets")
-            await second.snapshots_written()
-            await second.stop()
-            third = ShardNode(bootstrap, topic, directory)
-            print(f"with snapshots: {await third.own():.2f} s")
-            print(f"  {third.offsets():,} offsets")
-            await third.commit_all(offsets // PARTITIONS_A_COMMIT // 10, 2)
-            await third.stop()
-            fourth = ShardNode(bootstrap, topic, directory)
-            print(f"with snapshots and {offsets // 10:,} more: ", end="")
-            print(f"{await fourth.own():.2f} s")
-            print(f"  {fourth.offsets():,} offsets")
-            await fourth.stop()
-        finally:
-            await admin.delete_topics([name])
+        topic = await open_topic(admin, "__coterie_takeover", partition_count=SHARDS)
+        first = ShardNode(bootstrap, topic)
+        await first.own()
+        await first.commit_all(OFFSETS // PARTITIONS_A_COMMIT, 1)
+        await first.stop()
+        second = ShardNode(bootstrap, topic, directory)
+        times["no local snapshots"] = await second.own()
+        assert second.offsets() == OFFSETS
+        await second.snapshots_written()
+        await second.stop()
+        third = ShardNode(bootstrap, topic, directory)
+        times["local snapshots"] = await third.own()
+        assert third.offsets() == OFFSETS
+        await third.commit_all(OFFSETS // PARTITIONS_A_COMMIT // 10, 2)
+        await third.stop()
+        fourth = ShardNode(bootstrap, topic, directory)
+        times["local snapshots and 100,000 commits"] = await fourth.own()
+        assert fourth.offsets() == OFFSETS
+        await fourth.stop()
+    return times
 
 
-def main() -> None:
-    """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bootstrap")
-    parser.add_argument("--offsets", type=int, default=1_000_000)
-    parser.add_argument("--shards", type=int, default=50)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(
-            run(
-                arguments.bootstrap,
-                arguments.offsets,
-                arguments.shards,
-                Path(directory),
-            )
+def measure(rounds: Rounds) -> Iterator[Figure]:
+    """Start a broker and take the shards over, once each."""
+    del rounds
+    with scratch() as home:
+        kafka = on_all_cores([*python("peers.apache_kafka"), str(home / "kafka")])
+        with running(kafka, home / "log") as broker:
+            times = asyncio.run(_take_over(broker.address, home / "data"))
+    for case, seconds in times.items():
+        yield Figure(
+            name=f"take over {SHARDS} shards with {OFFSETS:,} offsets: {case}",
+            value=seconds,
+            unit="s",
+            bar=BARS_S[case],
+            side=Bar.AT_MOST,
         )
-
-
-if __name__ == "__main__":
-    main()
