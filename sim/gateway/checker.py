@@ -37,10 +37,15 @@ if TYPE_CHECKING:
     from sim.gateway.upstream import Cluster
 
 _UNCERTAIN: Final = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
 )
 """The errors of a commit that may be in the log: its node may have lost the shard while
-it was being written."""
+it was being written, and its topic may have been deleted meanwhile."""
 _NEVER: Final = -1
 
 
