@@ -9,6 +9,7 @@ import pytest
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.log.memory import MemoryLog
 from coterie.errors import ConnectionLost
+from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.local_snapshots import AGE_MAX_MS, CHECK_S
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
@@ -73,11 +74,32 @@ def test_commits_of_another_node_are_replayed() -> None:
 
 
 def test_batches_of_earlier_owners_after_the_snapshot_are_dropped() -> None:
-    world = with_snapshot()
+    world = again(with_snapshot())
+    world.commit("g", 2)
+    world.take_snapshots()
+    partition = world.partition_of("g")
+    owner = read_header(partition.batches[-1])
+    assert owner.producer_epoch > 0
     key, value = encode_record(offset_record("g", 99))
-    stale = encode_batch([LogRecord(0, 0, key, value)], producer=Producer(5, 0, 0))
-    world.partition_of("g").append(stale)  # upstream does not know the producer
-    assert again(world).offset("g") == 1
+    earlier = Producer(owner.producer_id, owner.producer_epoch - 1, 0)
+    stale = encode_batch([LogRecord(0, 0, key, value)], producer=earlier)
+    partition.append(stale)  # upstream does not know the producer
+    assert again(world).offset("g") == 2
+
+
+def test_commits_of_later_owners_whose_barriers_were_compacted_are_replayed() -> None:
+    world = with_snapshot()
+    other = world.successor(name="other")
+    other.own()
+    other.commit("g", 7)
+    partition = world.partition_of("g")
+    barriers = [
+        batch for batch in partition.batches if read_barrier(batch, read_header(batch))
+    ]
+    assert len(barriers) == 2
+    for each in barriers:
+        partition.batches.remove(each)
+    assert again(world).offset("g") == 7
 
 
 def test_a_snapshot_has_no_commit_that_upstream_did_not_acknowledge() -> None:

@@ -107,11 +107,15 @@ class Lineage:
     def __init__(self) -> None:
         self._current: tuple[int, int] | None = None
         self._since_ms = 0
+        self._is_newest = True
+        """Whether no owner came between the current one and what is read next. Else
+        compaction may have removed the barriers of later owners."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the lineage that `to_bytes` made these bytes of."""
+        """Return the lineage that `to_bytes` made these bytes of, some time ago."""
         lineage = cls()
+        lineage._is_newest = False
         if data:
             producer_id, epoch, lineage._since_ms = _OWNER.unpack(data)
             lineage._current = producer_id, epoch
@@ -127,7 +131,12 @@ class Lineage:
         """Return whether a batch that is no barrier belongs to the log. Batches before
         the first barrier do: compaction removed theirs."""
         producer = (header.producer_id, header.producer_epoch)
-        return self._current is None or producer == self._current
+        if self._current is None or producer == self._current:
+            return True
+        if self._is_newest:
+            return False
+        is_earlier = producer[0] == self._current[0] and producer < self._current
+        return not is_earlier
 
     def observe(self, header: BatchHeader, barrier: Barrier) -> bool:
         """Register a barrier; return whether its producer owns the shard from here."""
@@ -140,5 +149,6 @@ class Lineage:
             is_newer = not barrier.is_repeated and barrier.time_ms > self._since_ms
         if is_newer:
             self._current = producer
+            self._is_newest = True
             self._since_ms = barrier.time_ms
         return is_newer
