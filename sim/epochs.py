@@ -54,10 +54,14 @@ def _of_group(group: ConsumerGroup) -> EpochSnapshot:
 def check_order(
     before: dict[GroupId, EpochSnapshot], after: dict[GroupId, EpochSnapshot]
 ) -> None:
-    """Raise Broken when an epoch decreased. A deleted group may start over."""
+    """Raise Broken when an epoch decreased. A deleted group may start over, and so may
+    one whose members have left and that others changed to the other protocol since."""
     for group_id, old in before.items():
         new = after.get(group_id)
-        if new is None or (old.is_classic != new.is_classic and not old.members):
+        if new is None or (
+            old.is_classic != new.is_classic
+            and not old.members.keys() & new.members.keys()
+        ):
             continue
         _check(group_id, "group epoch", old.epoch, new.epoch)
         _check(group_id, "assignment epoch", old.assignment_epoch, new.assignment_epoch)
