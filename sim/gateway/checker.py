@@ -21,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.gateway.log.shard_log import ShardLog
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from sim.broken import Broken, BugRecorder
@@ -202,6 +203,11 @@ class GatewayChecker(Checker):
                 or not process.is_quiet(driven)
                 or process.order(index) != self._cluster.newest_durable(index)
             ):
+                continue
+            assert isinstance(driven.log, ShardLog)
+            if driven.log.mismatches:
+                # Offsets of the log in the state are lower than those in the log.
+                self._check_commits(driven)
                 continue
             self.replays += 1
             live = driven.shard.state
