@@ -197,6 +197,7 @@ class Process:
                 wall,
                 RoundSchedule(records_min=1, shard_min=5, shard_max=5),
             )
+            self._snapshots.snapshotter.seconds = lambda: 0.0
         self._opener = ShardOpener(
             LogContext(
                 runtime=self.runtime,

@@ -347,9 +347,10 @@ def test_a_partition_deleted_during_a_checkpoint_is_in_the_manifest_until_then(
     log = open_small(tmp_path / "data")
     log.create(PARTITION)
     log.create(OTHER)
-    while not started.is_set():
+    while log._writer._move is None:  # another move would wait for this one
         append(log, 200)
         log.flush()
+    assert started.wait(60)
     log.delete(OTHER)
     log.flush()
     deleted.set()
@@ -377,10 +378,11 @@ def test_a_process_killed_again_while_a_journal_is_moved_loses_nothing(
     log = open_small(copy)
     log.create(PARTITION)
     for number in range(3):
-        while not started.is_set():
+        while log._writer._move is None:  # another move would wait for this one
             append(log, 200)
             log.flush()
             count += 1
+        assert started.wait(60)
         for _ in range(2):  # into the other journal
             append(log, 200)
             log.flush()

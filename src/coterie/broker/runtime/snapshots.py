@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.offsets.store import GroupOffsets
@@ -245,6 +245,8 @@ class Snapshotter:
         scheduler: Scheduler,
         schedule: RoundSchedule | None = None,
     ) -> None:
+        self.seconds: Callable[[], float] = time.monotonic
+        """The clock that bounds a slice."""
         self._snapshots = snapshots
         self._flusher = flusher
         self._shards = shards
@@ -306,12 +308,12 @@ class Snapshotter:
         steps = self._round
         if steps is None:
             return
-        ends = time.monotonic() + SLICE_S
+        ends = self.seconds() + SLICE_S
         slice_bytes = 0
         try:
             for step_bytes in steps:
                 slice_bytes += step_bytes
-                if slice_bytes >= SLICE_BYTES or time.monotonic() >= ends:
+                if slice_bytes >= SLICE_BYTES or self.seconds() >= ends:
                     break
             else:
                 self._is_complete = True

@@ -82,10 +82,10 @@ class LocalSnapshots:
         self._schedule = schedule or RoundSchedule()
         self._check: TimerHandle | None = None
         gate = SnapshotGate(log, flusher, shards)
-        self._snapshotter = Snapshotter(
+        self.snapshotter = Snapshotter(
             self._snapshots, gate, shards, scheduler, self._schedule
         )
-        self.consider = self._snapshotter.consider
+        self.consider = self.snapshotter.consider
         """The listener of `Runtime.on_growth`."""
 
     def close(self) -> None:
