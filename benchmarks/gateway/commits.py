@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,14 @@ from benchmarks.gateway.data_path import on_all_cores
 from benchmarks.harness.figures import Bar, Figure, Rounds, median_ratio, take_turns
 from benchmarks.harness.load import LoadResult, LoadShape, load
 from benchmarks.harness.processes import Server, python, running, scratch
-from benchmarks.peers.connection import create_topic, frame
-from benchmarks.peers.offset_requests import COMMIT_ERROR_AT, commit_frame
+from benchmarks.peers.connection import Connection, create_topic, frame
+from benchmarks.peers.offset_requests import (
+    COMMIT,
+    COMMIT_ERROR_AT,
+    commit,
+    commit_frame,
+)
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -57,11 +64,12 @@ def _gateway(broker: Server) -> list[str]:
 
 def _latency(broker: Server, node: Server, rounds: Rounds) -> Figure:
     create_topic(broker.address, TOPIC, PARTITIONS)
-    commit = [commit_frame("g", TOPIC, PARTITIONS)]
+    _wait_until_owned(node)
+    frames = [commit_frame("g", TOPIC, PARTITIONS)]
     commits = LoadShape(connections=1, error_at=COMMIT_ERROR_AT)
     produces = LoadShape(connections=1, error_at=PRODUCE_ERROR_AT)
     sides: dict[str, Callable[[], LoadResult]] = {
-        "commit": partial(load, node.address, commit, commits, rounds),
+        "commit": partial(load, node.address, frames, commits, rounds),
         "produce": partial(load, broker.address, [_produce()], produces, rounds),
     }
     for warm_up in sides.values():  # the JVM compiles what is used often
@@ -83,6 +91,21 @@ def _latency(broker: Server, node: Server, rounds: Rounds) -> Figure:
         + ", ".join(f"{a / b:.2f}" for a, b in pairs)
         + f"; {cpu_s / max(count, 1) * 1e6:.0f} us CPU of the node a commit",
     )
+
+
+def _wait_until_owned(node: Server) -> None:
+    """Wait until a commit succeeds, as the node takes its shard over."""
+    connection = Connection(node.address)
+    for _ in range(600):
+        response = connection.call(
+            commit("g", TOPIC, PARTITIONS), OffsetCommitResponse, COMMIT
+        )
+        codes = {each.error_code for each in response.topics[0].partitions}
+        if codes == {0}:
+            connection.close()
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"commits are refused: {codes}")
 
 
 def _produce() -> bytes:
