@@ -122,31 +122,30 @@ class World(NamedTuple):
 
 async def kill_nodes(world: World, times: int) -> Findings:
     """Kill a node with SIGKILL, and start it again once its groups work."""
-    findings = Findings("node killed")
-    for _ in range(times):
-        index, node, groups = await _some_node(world)
-        moment_s = time.monotonic()
-        await asyncio.to_thread(node.kill)
-        await world.recover(findings, groups, moment_s)
-        await asyncio.to_thread(world.gateway.restart, index)
-        await world.ready()
-        findings.count += 1
-        world.say(f"killed node {index}: {findings.recoveries_s[-1]:.1f} s")
-    return await world.finish(findings)
+    return await _end_nodes(world, times, Findings("node killed"), GatewayProcess.kill)
 
 
 async def stop_nodes(world: World, times: int) -> Findings:
     """Stop a node with SIGTERM, which drains it, and start it again."""
     findings = Findings("node stopped (SIGTERM)")
+    return await _end_nodes(world, times, findings, GatewayProcess.stop)
+
+
+async def _end_nodes(
+    world: World,
+    times: int,
+    findings: Findings,
+    end: Callable[[GatewayProcess], object],
+) -> Findings:
     for _ in range(times):
         index, node, groups = await _some_node(world)
         moment_s = time.monotonic()
-        await asyncio.to_thread(node.stop)
+        await asyncio.to_thread(end, node)
         await world.recover(findings, groups, moment_s)
         await asyncio.to_thread(world.gateway.restart, index)
         await world.ready()
         findings.count += 1
-        world.say(f"stopped node {index}: {findings.recoveries_s[-1]:.1f} s")
+        world.say(f"{findings.name}: node {index}, {findings.recoveries_s[-1]:.1f} s")
     return await world.finish(findings)
 
 
