@@ -28,6 +28,7 @@ class Instance:
         self, kafka: Kafka, group: str, topic: str, protocol: Mapping[str, object]
     ) -> None:
         self.processed: list[bytes] = []
+        self.next_offsets: dict[int, int] = {}
         self.consumer = Consumer(
             {
                 "bootstrap.servers": kafka.bootstrap_servers,
@@ -40,16 +41,28 @@ class Instance:
         self.consumer.subscribe([topic], on_revoke=self.hand_over)
 
     def hand_over(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        positions = [each for each in consumer.position(partitions) if each.offset >= 0]
-        if positions:
+        # librdkafka's own positions are gone when `close` interrupts a rebalance.
+        offsets = [
+            TopicPartition(
+                each.topic, each.partition, self.next_offsets.pop(each.partition)
+            )
+            for each in partitions
+            if each.partition in self.next_offsets
+        ]
+        if offsets:
             # A member that the group has removed meanwhile cannot commit any more.
             with suppress(KafkaException):
-                consumer.commit(offsets=positions, asynchronous=False)
+                consumer.commit(offsets=offsets, asynchronous=False)
 
     def run_once(self) -> None:
         message = self.consumer.poll(0.02)
-        if message is not None and message.error() is None:
-            self.processed.append(message.value() or b"")
+        if message is None or message.error() is not None:
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        self.processed.append(message.value() or b"")
+        self.next_offsets[partition] = offset + 1
 
 
 def test_a_rolling_migration_under_load(kafka: Kafka, kafka_group: Group) -> None:

@@ -7,8 +7,8 @@ A caller that is interrupted (Ctrl-C) cancels its own coroutine and no other.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
+import queue
 import threading
 from collections.abc import Coroutine
 from typing import Any, Final, Generic, TypeVar
@@ -41,8 +41,9 @@ class LoopThread:
         """
         job = _Job(call)
         try:
-            return _result(self._submit(job))
-        except concurrent.futures.CancelledError:
+            self._start(job)
+            return job.result()
+        except asyncio.CancelledError:
             raise ConnectionLost("the client was closed") from None
         except Exception:
             raise
@@ -62,40 +63,53 @@ class LoopThread:
         self._thread.join()
         self._loop.close()
 
-    def _submit(self, job: _Job[T]) -> concurrent.futures.Future[T]:
+    def _start(self, job: _Job[T]) -> None:
         refusal = "a callback of the client cannot call the client itself"
         if threading.current_thread() is not self._thread:
             refusal = "the client is closed"
             with self._lock:
                 if not self.is_closed:
-                    return asyncio.run_coroutine_threadsafe(job.run(), self._loop)
+                    self._loop.call_soon_threadsafe(job.start)
+                    return
         job.abandon()
         raise ClientError(refusal)
 
 
-def _result(future: concurrent.futures.Future[T]) -> T:
-    """Wait for the result, in slices: Python handles a signal that arrives just before
-    a thread blocks only when the thread wakes."""
-    while not future.done():
-        concurrent.futures.wait([future], _POLL_S)
-    return future.result()
-
-
 class _Job(Generic[T]):
-    """A coroutine that can be cancelled at any moment, even before it starts: an
-    interrupt may arrive between any two instructions of the waiting thread."""
+    """A coroutine whose caller may be interrupted between any two instructions.
+
+    The caller therefore takes no lock that is written in Python, as those of
+    `concurrent.futures` are: interrupted inside, it would keep the lock, and the event
+    loop would wait for it.
+    """
 
     def __init__(self, call: Coroutine[Any, Any, T]) -> None:
         self._call = call
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[T] | None = None
         self._is_cancelled = False
+        self._ended: queue.SimpleQueue[asyncio.Task[T]] = queue.SimpleQueue()
 
-    async def run(self) -> T:
+    def start(self) -> None:
         if self._is_cancelled:
             self.abandon()
-            raise asyncio.CancelledError
-        self._task = asyncio.current_task()
-        return await self._call
+            return
+        self._task = asyncio.get_running_loop().create_task(self._call)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # after an interrupt no caller reads it
+        self._ended.put(task)
+
+    def result(self) -> T:
+        """Wait for the result, in slices: Python handles a signal that arrives just
+        before a thread blocks only when the thread wakes."""
+        while True:
+            try:
+                ended = self._ended.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            return ended.result()
 
     def abandon(self) -> None:
         """Close the coroutine without starting it."""
