@@ -207,7 +207,7 @@ class ClientSide(asyncio.Protocol):
             return None
         if route == data_path.INNER:
             return Begun(self._begin_inner(), after)
-        if route == data_path.WHOLE:
+        if route == data_path.WHOLE or self._rewriting.is_newer_metadata(key, version):
             return self._begin_whole(data, at, after)
         rewrite = None
         if route != data_path.FORWARD:
@@ -290,6 +290,8 @@ class ClientSide(asyncio.Protocol):
             return None
         if key in _SASL and self._exchange is not None:
             return Begun(self._begin_sasl(frame, correlation_id), after)
+        if key == ApiKey.METADATA:
+            return Begun(self._begin_translated(frame, version, correlation_id), after)
         if key in _SASL:
             self._expect(correlation_id)
         else:
@@ -297,6 +299,14 @@ class ClientSide(asyncio.Protocol):
             assert rewrite is not None
             self._expect(Rewritten(correlation_id, rewrite))
         return Begun(self._to_upstream, after)
+
+    def _begin_translated(
+        self, frame: bytes, version: int, correlation_id: int
+    ) -> Sink:
+        """Return a sink that sends the translation instead of the frame."""
+        request, answer = self._rewriting.translate_metadata(frame, version)
+        self._expect(Rewritten(correlation_id, answer))
+        return lambda _: self._to_upstream(request)
 
     # SASL.
 

@@ -33,6 +33,14 @@ _WHOLE: Final = (
 )
 
 
+class Port(NamedTuple):
+    """The routes of requests by API, and the functions that rewrite responses, on one
+    kind of port. An API without a route is forwarded."""
+
+    routes: Mapping[int, int]
+    rewriting: Rewriting
+
+
 class DataPath:
     """The parts that the connections of one gateway node share.
 
@@ -59,38 +67,27 @@ class DataPath:
         """The counts of forwarded bytes; a node sets its own before it listens."""
         self.new_exchange = new_exchange
         self.limits = ConnectionLimits(connections.settings)
-        self.coordination = _port(addresses, connections, topic, is_coordination=True)
-        self.forwarding = _port(addresses, connections, topic, is_coordination=False)
+        self.coordination = self._port(topic, is_coordination=True)
+        self.forwarding = self._port(topic, is_coordination=False)
 
     @property
     def broker(self) -> Broker:
         """The group server."""
         return self.node.broker
 
-
-class Port(NamedTuple):
-    """The routes of requests by API, and the functions that rewrite responses, on one
-    kind of port. An API without a route is forwarded."""
-
-    routes: Mapping[int, int]
-    rewriting: Rewriting
-
-
-def _port(
-    addresses: Addresses,
-    connections: Connections,
-    topic: str,
-    *,
-    is_coordination: bool,
-) -> Port:
-    rewriting = Rewriting(
-        addresses, connections, topic=topic, is_coordination=is_coordination
-    )
-    routes = dict.fromkeys((*CAPS, *REFUSED), REWRITE)
-    routes |= dict.fromkeys(connections.handlers, INNER)
-    if not is_coordination:
-        routes[ApiKey.LIST_GROUPS] = REWRITE
-    routes[ApiKey.PRODUCE] = PRODUCE
-    for key in _WHOLE:
-        routes[key] = WHOLE
-    return Port(routes, rewriting)
+    def _port(self, topic: str, *, is_coordination: bool) -> Port:
+        rewriting = Rewriting(
+            self.addresses,
+            self.connections,
+            topic=topic,
+            name_of=self.broker.catalog.topic_name,
+            is_coordination=is_coordination,
+        )
+        routes = dict.fromkeys((*CAPS, *REFUSED), REWRITE)
+        routes |= dict.fromkeys(self.connections.handlers, INNER)
+        if not is_coordination:
+            routes[ApiKey.LIST_GROUPS] = REWRITE
+        routes[ApiKey.PRODUCE] = PRODUCE
+        for key in _WHOLE:
+            routes[key] = WHOLE
+        return Port(routes, rewriting)

@@ -18,7 +18,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from coterie.broker.server.client_connection import Connections
 from coterie.errors import MalformedFrame
+from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.metadata_versions import TopicNames, Translated
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.compiler import compile_decoder, compile_encoder
@@ -93,7 +95,8 @@ class Rewriting:
 
     A coordination port lists the groups of the gateway; the port of a broker lists the
     share and streams groups of that broker, so that no group is listed twice. `topic`
-    is the gateway's own topic, which is reported as internal.
+    is the gateway's own topic, which is reported as internal. `name_of` has the topics
+    of upstream.
     """
 
     def __init__(
@@ -102,10 +105,14 @@ class Rewriting:
         connections: Connections,
         *,
         topic: str,
+        name_of: TopicNames,
         is_coordination: bool,
     ) -> None:
         self._addresses = addresses
         self._topic = topic
+        self._name_of = name_of
+        # The oldest that was seen: during an upgrade, newer brokers have it as well.
+        self._upstream_metadata = CAPS[ApiKey.METADATA].high
         own = dict.fromkeys(connections.handlers)
         if not is_coordination:
             own.pop(ApiKey.LIST_GROUPS, None)
@@ -148,6 +155,25 @@ class Rewriting:
         self._of[key, version] = rewrite
         return rewrite
 
+    def is_newer_metadata(self, key: int, version: int) -> bool:
+        """Return whether a request is one of Metadata in a version that is served and
+        that upstream does not have."""
+        return key == ApiKey.METADATA and (
+            self._upstream_metadata < version <= metadata_versions.SERVED
+        )
+
+    def translate_metadata(self, frame: bytes, version: int) -> Translated:
+        """Translate a request for which `is_newer_metadata` is true, and its response.
+
+        Raises MalformedFrame.
+        """
+        request, answer = metadata_versions.translate(
+            frame, self._upstream_metadata, self._name_of
+        )
+        rewrite = self.of(ApiKey.METADATA, version)
+        assert rewrite is not None
+        return Translated(request, lambda frame: rewrite(answer(frame)))
+
     def refuse_api_versions(self, version: int, correlation_id: int) -> bytes | None:
         """Return the response to ApiVersions in a version that is not served; None for
         others.
@@ -184,7 +210,7 @@ class Rewriting:
         own = self._own
         upstream = [
             each
-            for each in map(_capped, response.api_keys)
+            for each in map(self._served, response.api_keys)
             if each.api_key not in own
             and each.api_key not in REFUSED
             and each.min_version <= each.max_version
@@ -197,6 +223,15 @@ class Rewriting:
         if version >= _FEATURES_SINCE:
             self._set_features(version, response)
         return encode(response, version)
+
+    def _served(self, each: ApiVersion) -> ApiVersion:
+        """Return the versions of an API that can be rewritten or translated."""
+        served = _capped(each)
+        if each.api_key == ApiKey.METADATA:
+            oldest = min(self._upstream_metadata, served.max_version)
+            self._upstream_metadata = oldest
+            served.max_version = max(served.max_version, metadata_versions.SERVED)
+        return served
 
     def _set_features(self, version: int, response: ApiVersionsResponse) -> None:
         hidden = _HIDDEN_FEATURES | {_GROUP_FEATURE}
