@@ -25,7 +25,7 @@ from collections import deque
 from typing import Final, cast
 
 from coterie.broker.server.client_connection import ClientConnection
-from coterie.broker.server.request_memory import Progress
+from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S, Progress
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink, discard
@@ -39,6 +39,7 @@ from coterie.gateway.path.frames import (
 from coterie.gateway.path.inner import InnerConnection
 from coterie.gateway.path.rewriting import finds_groups
 from coterie.gateway.path.upstream_side import (
+    CLOSE_S,
     WRITE_BUFFER_BYTES,
     Events,
     Expected,
@@ -58,14 +59,15 @@ EXPECTED_MAX: Final = 1_000
 """Requests without a response before further ones of the connection have to wait."""
 _SASL: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
-# Reasons not to read the client; the first three keep its requests as well.
+# Reasons not to read the client; those of `_STOPPED` keep its requests as well.
 _CONNECTING: Final = 1
 _AUTHENTICATING: Final = 2
 _MANY_EXPECTED: Final = 4
 _ENDED: Final = 8
-_STOPPED: Final = _CONNECTING | _AUTHENTICATING | _MANY_EXPECTED | _ENDED
-_UPSTREAM_FULL: Final = 16
-_INNER_FULL: Final = 32
+_CLIENT_FULL: Final = 16
+_STOPPED: Final = _CONNECTING | _AUTHENTICATING | _MANY_EXPECTED | _ENDED | _CLIENT_FULL
+_UPSTREAM_FULL: Final = 32
+_INNER_FULL: Final = 64
 
 
 class ClientSide(asyncio.Protocol):
@@ -99,13 +101,15 @@ class ClientSide(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._inner: InnerConnection | None = None
         self._was_connected = False
-        self._is_client_full = False
         self._is_lost = False
         self._holds = 0
         self._cutter = FrameCutter(self._begin)
         self._to_inner: Sink = discard
         self._to_upstream: Sink = discard
         self._progress = Progress()
+        self._upstream_progress = Progress()
+        self._unauthenticated_s = 0.0
+        self._ended_s = 0.0
 
     # Callbacks of asyncio.
 
@@ -138,7 +142,7 @@ class ClientSide(asyncio.Protocol):
             self._inner.lose()
         if self._connecting is not None and not self._cutter.kept:
             self._connecting.cancel()
-        self._release(_MANY_EXPECTED)
+        self._release(_MANY_EXPECTED | _CLIENT_FULL)
         if self._upstream is not None:
             self._upstream.close()
 
@@ -152,20 +156,20 @@ class ClientSide(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        """Stop reading upstream: the client is not consuming responses."""
-        self._is_client_full = True
+        """Stop reading both sides: the client is not consuming responses."""
+        self._hold(_CLIENT_FULL)
         if self._upstream is not None:
             self._upstream.set_client_full(is_full=True)
         if self._inner is not None:
             self._inner.set_outer_full(is_full=True)
 
     def resume_writing(self) -> None:
-        """Read upstream again."""
-        self._is_client_full = False
+        """Read both sides again."""
         if self._upstream is not None:
             self._upstream.set_client_full(is_full=False)
         if self._inner is not None:
             self._inner.set_outer_full(is_full=False)
+        self._release(_CLIENT_FULL)
 
     def data_received(self, data: bytes) -> None:
         """Pass on requests."""
@@ -262,7 +266,7 @@ class ClientSide(asyncio.Protocol):
                 on_close=self._end,
                 on_hold=self._hold_for_inner,
             )
-            self._inner.set_outer_full(is_full=self._is_client_full)
+            self._inner.set_outer_full(is_full=bool(self._holds & _CLIENT_FULL))
             if exchange is not None and exchange.principal is not None:
                 self._inner.connection.principal = exchange.principal
             receive = self._inner.connection.data_received
@@ -371,7 +375,8 @@ class ClientSide(asyncio.Protocol):
             transport.write(out[0] if len(out) == 1 else b"".join(out))
             if self._inner is not None:
                 self._inner.update()
-        if len(expected) < EXPECTED_MAX:
+        # Not after each response: `_release` copies the requests that wait.
+        if len(expected) <= EXPECTED_MAX // 2:
             self._release(_MANY_EXPECTED)
         if upstream is not None and expected and expected[0] is not None:
             upstream.resume()
@@ -408,10 +413,11 @@ class ClientSide(asyncio.Protocol):
         """Return whether requests can be forwarded; connect if they cannot.
 
         A client that has authenticated must do so again on another connection, so its
-        own is closed.
+        own is closed. For a client that has closed nothing is connected.
         """
         if self._upstream is None and not self._holds & _CONNECTING:
-            if self._was_connected and self._exchange is not None:
+            is_authenticated = self._was_connected and self._exchange is not None
+            if self._is_lost or is_authenticated:
                 self._end()
             else:
                 self._connect()
@@ -438,7 +444,7 @@ class ClientSide(asyncio.Protocol):
             return
         self._upstream, self._to_upstream = upstream, upstream.write
         self._was_connected = True
-        upstream.set_client_full(is_full=self._is_client_full)
+        upstream.set_client_full(is_full=bool(self._holds & _CLIENT_FULL))
         self._connecting = None
         self._release(_CONNECTING)
         if self._is_lost:
@@ -541,18 +547,46 @@ class ClientSide(asyncio.Protocol):
             self._end()
 
     def check_progress(self) -> None:
-        """Close the connection if an incomplete request or the client's consumption of
-        responses makes no progress; call it every `PROGRESS_INTERVAL_S`."""
-        transport = self._transport
+        """Close the connection when one side makes no progress, or takes too long to
+        authenticate; call it every `PROGRESS_INTERVAL_S`."""
+        transport, upstream = self._transport, self._upstream
         if transport is None:
             return
         incomplete = 0 if self._holds else len(self._cutter.kept)
         unsent = transport.get_write_buffer_size()
         self._progress.check(incomplete, unsent, is_paused=bool(self._holds))
-        timeout_ms = self._path.connections.settings.connection_request_timeout_ms
-        if self._progress.stalled_s * 1_000 >= timeout_ms:
-            self._fail("no progress", "no progress")
+        not_consumed = upstream.unsent_bytes if upstream is not None else 0
+        self._upstream_progress.check(0, not_consumed, is_paused=False)
+        connections = self._path.connections
+        limit_s = connections.settings.connection_request_timeout_ms / 1_000
+        if self._progress.stalled_s >= limit_s:
+            self._close_late("no progress")
+        elif self._upstream_progress.stalled_s >= limit_s:
+            self._close_late("no progress", "the upstream broker consumes no requests")
+        elif self._is_ended_late():
             self.abort()
+        elif self._is_authentication_late(connections.security.timeout_s):
+            self._close_late("authentication timeout")
+
+    def _is_ended_late(self) -> bool:
+        """Return whether a response is missing long after the last request. The client
+        may have closed: then nothing else ends the connection to a hung broker."""
+        is_waiting = self._holds & _ENDED and self._expected
+        self._ended_s = self._ended_s + PROGRESS_INTERVAL_S if is_waiting else 0.0
+        return self._ended_s > CLOSE_S
+
+    def _is_authentication_late(self, limit_s: float) -> bool:
+        """Return whether the client has not authenticated for the first time within
+        the limit."""
+        exchange = self._exchange
+        if exchange is None or exchange.has_succeeded:
+            return False
+        self._unauthenticated_s += PROGRESS_INTERVAL_S
+        return self._unauthenticated_s > limit_s
+
+    def _close_late(self, kind: str, reason: str = "") -> None:
+        self._fail(reason or kind, kind)
+        self.abort()
 
 
 def _is_forwarded(entry: Expected) -> bool:

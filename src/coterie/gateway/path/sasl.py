@@ -143,6 +143,11 @@ class SaslExchange:
             return None
         return self._principal
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the client has authenticated, now or before a repetition."""
+        return self._principal is not None
+
     def request(self, frame: bytes) -> bytes | None:
         """Read a SaslHandshake or SaslAuthenticate request, or a bare token.
 

@@ -23,7 +23,8 @@ WRITE_BUFFER_BYTES: Final = 262_144
 REWRITTEN_BYTES_MAX: Final = 104_857_600
 """The largest response that is collected to be rewritten."""
 CLOSE_S: Final = 30.0
-"""Time in which the peer of a closed connection has to consume what was written."""
+"""Time in which the peer of a closed connection has to consume what was written, and
+upstream has to respond to a client that sends nothing more."""
 
 
 class Rewritten:
@@ -123,6 +124,12 @@ class UpstreamSide(asyncio.Protocol):
     def is_in_frame(self) -> bool:
         """Whether the client got the beginning of a response, and not all of it."""
         return self._left > 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of requests that the broker has not consumed."""
+        transport = self._transport
+        return 0 if transport is None else transport.get_write_buffer_size()
 
     def write(self, data: bytes | memoryview) -> None:
         """Send requests."""
