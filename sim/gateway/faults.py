@@ -56,7 +56,10 @@ def _stutter(world: GatewayWorld) -> None:
 
 def _drain(world: GatewayWorld) -> None:
     """Let a node leave its group and end, as at SIGTERM."""
-    node = _some_node(world)
+    _drain_node(world, _some_node(world))
+
+
+def _drain_node(world: GatewayWorld, node: Node) -> None:
     process = node.process
     if process is None or process.loop.is_stopped:
         return
@@ -93,6 +96,22 @@ def heal(world: GatewayWorld, node: Node) -> None:
     """Restore a node's network to upstream."""
     node.restore_log()
     world.group.cut_off.discard(node.name)
+    world.group.loses_join.discard(node.name)
+
+
+def _lose_join(world: GatewayWorld) -> None:
+    """Lose the next JoinGroup of a node, whose heartbeats go on during the rebalance.
+    At its end the node is removed, unless it is a static member. Often a node that
+    leaves begins the rebalance.
+    """
+    node = _some_node(world)
+    if node.process is None or not node.process.member.is_settled:
+        return
+    node.note("will lose a JoinGroup")
+    world.group.loses_join.add(node.name)
+    others = [each for each in world.nodes if each is not node]
+    if others and world.rng.random() < 0.5:
+        _drain_node(world, world.rng.choice(others))
 
 
 def _lose_connections(world: GatewayWorld) -> None:
@@ -158,6 +177,7 @@ NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
     _snapshot,
     _cut_off,
     _cut_off,
+    _lose_join,
     _lose_connections,
     _lose_connections,
     _fail_over,

@@ -99,6 +99,8 @@ class NodeGroup:
         self._member_ids: frozenset[str] = frozenset()
         self.cut_off: set[str] = set()
         """The names of the nodes without a network to the cluster."""
+        self.loses_join: set[str] = set()
+        """The names of the nodes whose next JoinGroup request is lost."""
         self.network = Network(clock, rng, transcript, self)
 
     @property
@@ -130,6 +132,9 @@ class NodeGroup:
         """Submit a request, unless its node is cut off."""
         assert self.server is not None
         if call.who in self.cut_off:
+            return
+        if isinstance(call.request, JoinGroupRequest) and call.who in self.loses_join:
+            self.loses_join.discard(call.who)
             return
 
         def respond(response: Any) -> None:
