@@ -82,8 +82,8 @@ def test_a_repeated_barrier_supersedes_no_other_producer() -> None:
 
 
 def test_a_snapshot_knows_the_owners_before_its_own() -> None:
-    """The late batch of an earlier owner is no batch of a later one, whose barrier is
-    compacted, although producer ids do not tell which of them is newer.
+    """Drop the late batch of an earlier owner: producer ids do not tell that it is not
+    of a later one, whose barrier is compacted.
     """
     lineage = Lineage()
     assert lineage.accepts(header_of(9, 0))
@@ -100,8 +100,7 @@ def test_a_snapshot_knows_the_owners_before_its_own() -> None:
     assert not loaded.accepts(header_of(8, 1))
 
 
-def test_a_later_owner_after_a_snapshot_may_have_only_its_repeated_barrier() -> None:
-    """Its first one is compacted."""
+def test_a_later_owner_after_a_snapshot_may_have_only_a_repeated_barrier() -> None:
     lineage = Lineage()
     lineage.observe(header_of(8, 0), BARRIER)
     loaded = Lineage.from_bytes(lineage.to_bytes())
