@@ -10,8 +10,15 @@ from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.security import Security
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.coordinator_ids import FIRST_UNKNOWN_ID
 from coterie.gateway.path.group_apis import group_handlers
-from coterie.gateway.path.rewriting import CAPS, REFUSED, Rewriting, finds_groups
+from coterie.gateway.path.rewriting import (
+    CAPS,
+    REFUSED,
+    Rewrite,
+    Rewriting,
+    read_find_coordinator,
+)
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -68,10 +75,13 @@ KIO_METADATA_MAX: Final = 12
 
 
 def make_rewriting(
-    *, nodes: tuple[NodeInfo, ...] = (A, B), is_coordination: bool = True
+    *,
+    nodes: tuple[NodeInfo, ...] = (A, B),
+    is_coordination: bool = True,
+    addresses: Addresses | None = None,
 ) -> Rewriting:
     view = View(nodes, (), 1)
-    addresses = Addresses(lambda: view, A)
+    addresses = addresses or Addresses(lambda: view, A)
     settings = Settings()
     security = Security(
         SecurityProtocol.PLAINTEXT, settings, lambda *_: None, lambda *_: None
@@ -86,15 +96,32 @@ def make_rewriting(
     )
 
 
+def rewrite_of(
+    rewriting: Rewriting,
+    key: int,
+    version: int,
+    request: FindCoordinatorRequest | None = None,
+) -> Rewrite:
+    """Return the function for a response; `request` is the one of FindCoordinator."""
+    if key == ApiKey.FIND_COORDINATOR:
+        request = request or FindCoordinatorRequest(key="t", key_type=1)
+        return rewriting.of_coordinators(version, request)
+    rewrite = rewriting.of(key, version)
+    assert rewrite is not None
+    return rewrite
+
+
 def rewritten(
-    response: Message, version: int, rewriting: Rewriting | None = None
+    response: Message,
+    version: int,
+    rewriting: Rewriting | None = None,
+    request: FindCoordinatorRequest | None = None,
 ) -> dict[str, Any]:
     """Return what a client reads after the response was rewritten."""
     key = ApiKey(response.API_KEY)
     tagged = key != ApiKey.API_VERSIONS and version in response.FLEXIBLE
     frame = write_response(CORRELATION_ID, encode(response, version), tagged=tagged)
-    rewrite = (rewriting or make_rewriting()).of(key, version)
-    assert rewrite is not None
+    rewrite = rewrite_of(rewriting or make_rewriting(), key, version, request)
     answer = rewrite(frame)
     assert int.from_bytes(answer[:SIZE_BYTES]) == len(answer) - SIZE_BYTES
     payload = answer[SIZE_BYTES:]
@@ -200,7 +227,6 @@ def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> Non
 @pytest.mark.parametrize("version", range(4))
 def test_find_coordinator_has_the_address_of_the_brokers_port(version: int) -> None:
     response = FindCoordinatorResponse(node_id=5, host="up-5", port=5555)
-
     read = rewritten(response, version)
 
     assert (read["nodeid"], read["host"], read["port"]) == (5, "gw-a", 9001)
@@ -222,6 +248,43 @@ def test_find_coordinator_of_many_keeps_errors(version: int) -> None:
 
     assert (found["nodeid"], found["host"], found["port"]) == (5, "gw-a", 9001)
     assert (missing["nodeid"], missing["host"]) == (-1, "")
+
+
+@pytest.mark.parametrize(("version", "key_type"), [(2, 1), (4, 1), (6, 2)])
+def test_every_second_lookup_of_a_moved_coordinator_has_an_unknown_id(
+    version: int, key_type: int
+) -> None:
+    """librdkafka keeps the address of a coordinator whose id stays the same."""
+    nodes: tuple[NodeInfo, ...] = (A, B)
+    addresses = Addresses(lambda: View(nodes, (), 1), A, lambda: 0.0)
+    addresses.learn([UpstreamBroker(4, "up-4", 4444), UpstreamBroker(5, "up-5", 5555)])
+    rewriting = make_rewriting(addresses=addresses)
+
+    def look_up(key: str) -> tuple[int, str, int]:
+        response = FindCoordinatorResponse(
+            node_id=5,
+            host="up-5",
+            port=5555,
+            coordinators=[
+                Coordinator(
+                    key=key, node_id=5, host="up-5", port=5555, error_message=""
+                )
+            ],
+        )
+        request = FindCoordinatorRequest(
+            key=key, key_type=key_type, coordinator_keys=[key]
+        )
+        read = rewritten(response, version, rewriting, request)
+        found = read["coordinators"][0] if version >= 4 else read
+        return found["nodeid"], found["host"], found["port"]
+
+    assert [look_up("t") for _ in range(2)] == [(5, "gw-b", 9102)] * 2
+    nodes = (A,)
+    looked_up = [look_up(key) for key in ("t", "u", "t", "u", "t")]
+
+    unknown = FIRST_UNKNOWN_ID + 5 if key_type == 1 else 5
+    ids = [unknown, unknown, 5, 5, unknown]
+    assert looked_up == [(node_id, "gw-a", 9002) for node_id in ids]
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])
@@ -398,8 +461,7 @@ def test_share_and_streams_groups_are_not_served(key: int) -> None:
 def test_truncated_responses_are_refused(key: int) -> None:
     response = api_of(ApiKey(key)).response
     version = CAPS[key].high
-    rewrite = make_rewriting().of(key, version)
-    assert rewrite is not None
+    rewrite = rewrite_of(make_rewriting(), key, version)
     whole = encode(metadata() if key == ApiKey.METADATA else response(), version)
     tagged = key != ApiKey.API_VERSIONS and version in response.FLEXIBLE
     if key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
@@ -410,20 +472,19 @@ def test_truncated_responses_are_refused(key: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_keys_of_groups_are_distinguished(version: int) -> None:
-    def frame(key_type: int) -> bytes:
-        request = FindCoordinatorRequest(
-            key="k", key_type=key_type, coordinator_keys=["k"]
-        )
-        return write_request(
-            RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
-            "client",
-            encode(request, version),
-            flexible=version in FindCoordinatorRequest.FLEXIBLE,
-        )
+def test_a_request_for_coordinators_is_read_from_its_frame(version: int) -> None:
+    request = FindCoordinatorRequest(key="k", key_type=1, coordinator_keys=["k"])
+    frame = write_request(
+        RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
+        "client",
+        encode(request, version),
+        flexible=version in FindCoordinatorRequest.FLEXIBLE,
+    )
 
-    assert finds_groups(frame(0))
-    assert finds_groups(frame(1)) == (version == 0)
+    read = read_find_coordinator(frame)
+
+    assert read.key_type == (1 if version else 0)
+    assert (read.coordinator_keys or [read.key]) == ["k"]
 
 
 def test_a_leader_learned_from_upstream_gets_a_port() -> None:

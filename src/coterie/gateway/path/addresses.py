@@ -7,6 +7,7 @@ are spread over the nodes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -29,16 +30,25 @@ class Addresses:
     brokers that are alive, and the ports of the others must not move. All nodes must
     order the same ids: those of replicas count even while their broker is down, and
     those that another node knew when it joined. `on_new` is called after a broker was
-    added.
+    added. `seconds` is a steady clock.
     """
 
-    def __init__(self, view: Callable[[], View], own: NodeInfo) -> None:
+    def __init__(
+        self,
+        view: Callable[[], View],
+        own: NodeInfo,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._view = view
         self._own = own
+        self._seconds = seconds
         self._brokers: dict[int, Address] = {}
         self._positions: dict[int, int] = {}
         self._counted: View | None = None
         """The view whose brokers are in `_positions`."""
+        self._advertised: dict[int, Address] = {}
+        self._moved_s: dict[int, float] = {}
+        """When another address than before was advertised, by broker."""
         self._turn = 0
         self.on_new: Callable[[], None] | None = None
 
@@ -89,7 +99,19 @@ class Addresses:
         """Return the address at which clients reach a known broker."""
         nodes, at = self.nodes, self._positions[broker_id]
         node = nodes[at % len(nodes)]
-        return Address(node.host, node.broker_port + at)
+        address = Address(node.host, node.broker_port + at)
+        before = self._advertised.get(broker_id)
+        if address != before:
+            self._advertised[broker_id] = address
+            if before is not None:
+                self._moved_s[broker_id] = self._seconds()
+        return address
+
+    def has_moved(self, broker_id: int, within_s: float) -> bool:
+        """Return whether another address of a broker was advertised in the last
+        `within_s` seconds."""
+        moved_s = self._moved_s.get(broker_id)
+        return moved_s is not None and self._seconds() - moved_s <= within_s
 
     def candidates(self, broker_id: int | None) -> list[Address]:
         """Return the upstream addresses to connect to for a broker's port, or for

@@ -37,7 +37,7 @@ from coterie.gateway.path.frames import (
     read_acks,
 )
 from coterie.gateway.path.inner import InnerConnection
-from coterie.gateway.path.rewriting import finds_groups
+from coterie.gateway.path.rewriting import GROUP_KEY, read_find_coordinator
 from coterie.gateway.path.upstream_side import (
     CLOSE_S,
     WRITE_BUFFER_BYTES,
@@ -283,8 +283,8 @@ class ClientSide(asyncio.Protocol):
             return None
         _, key, version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
         frame = data[at:after]
-        if key == ApiKey.FIND_COORDINATOR and finds_groups(frame):
-            return Begun(self._begin_inner(), after)
+        if key == ApiKey.FIND_COORDINATOR:
+            return self._begin_find_coordinator(frame, after)
         if key == ApiKey.API_VERSIONS:
             refusal = self._rewriting.refuse_api_versions(version, correlation_id)
             if refusal is not None:
@@ -311,6 +311,18 @@ class ClientSide(asyncio.Protocol):
         request, answer = self._rewriting.translate_metadata(frame, version)
         self._expect(Rewritten(correlation_id, answer))
         return lambda _: self._to_upstream(request)
+
+    def _begin_find_coordinator(self, frame: bytes, after: int) -> Begun | None:
+        """Forward a request for coordinators other than those of groups."""
+        request = read_find_coordinator(frame)
+        if request.key_type == GROUP_KEY:
+            return Begun(self._begin_inner(), after)
+        if not self._has_upstream():
+            return None
+        _, _, version, correlation_id = REQUEST_HEAD.unpack_from(frame)
+        rewrite = self._rewriting.of_coordinators(version, request)
+        self._expect(Rewritten(correlation_id, rewrite))
+        return Begun(self._to_upstream, after)
 
     # SASL.
 

@@ -20,6 +20,7 @@ from coterie.broker.server.client_connection import Connections
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.metadata_versions import TopicNames, Translated
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
@@ -71,7 +72,8 @@ _ENDPOINTS_SINCE: Final = 10
 _THROTTLE_SINCE: Final = 3
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_KEYS_SINCE: Final = 4
-_GROUP_KEY: Final = 0
+GROUP_KEY: Final = 0
+_TRANSACTION_KEY: Final = 1
 _FORWARDED_TYPES: Final = frozenset({"share", "streams"})
 _UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 _INT32: Final = struct.Struct(">i")
@@ -109,6 +111,7 @@ class Rewriting:
         is_coordination: bool,
     ) -> None:
         self._addresses = addresses
+        self._ids = CoordinatorIds(addresses)
         self._topic = topic
         self._name_of = name_of
         # The oldest that was seen: during an upgrade, newer brokers have it as well.
@@ -128,7 +131,6 @@ class Rewriting:
             ApiKey.METADATA: self._metadata,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._describe_topic_partitions,
-            ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.LIST_GROUPS: self._list_groups,
             ApiKey.PRODUCE: self._produce,
         }
@@ -173,6 +175,11 @@ class Rewriting:
         rewrite = self.of(ApiKey.METADATA, version)
         assert rewrite is not None
         return Translated(request, lambda frame: rewrite(answer(frame)))
+
+    def of_coordinators(self, version: int, request: FindCoordinatorRequest) -> Rewrite:
+        """Return the function for the response to a FindCoordinator request."""
+        rewriter = partial(self._find_coordinator, request)
+        return partial(_rewrite_body, ApiKey.FIND_COORDINATOR, version, rewriter)
 
     def refuse_api_versions(self, version: int, correlation_id: int) -> bytes | None:
         """Return the response to ApiVersions in a version that is not served; None for
@@ -296,14 +303,20 @@ class Rewriting:
         del version
         return self._mark_internal(body, is_compact=True, gap=_UUID_BYTES)
 
-    def _find_coordinator(self, version: int, body: bytes) -> bytes:
+    def _find_coordinator(
+        self, request: FindCoordinatorRequest, version: int, body: bytes
+    ) -> bytes:
         """Replace the addresses of upstream's coordinators."""
         response = _decoded(FindCoordinatorResponse, version, body)
-        many = version >= _MANY_KEYS_SINCE
-        for each in response.coordinators if many else [response]:
+        found: list[tuple[str, Any]] = [(request.key, response)]
+        if version >= _MANY_KEYS_SINCE:
+            found = [(each.key, each) for each in response.coordinators]
+        for key, each in found:
             if not each.error_code:
                 self._learn([(each.node_id, each.host, each.port)])
                 each.host, each.port = self._addresses.advertised(each.node_id)
+                if request.key_type == _TRANSACTION_KEY:
+                    each.node_id = self._ids.node_id(key, each.node_id)
         return encode(response, version)
 
     def _list_groups(self, version: int, body: bytes) -> bytes:
@@ -347,8 +360,8 @@ class Rewriting:
         return topics[:at] + b"\1" + topics[at + 1 :]
 
 
-def finds_groups(frame: bytes) -> bool:
-    """Return whether a FindCoordinator request, with its size, asks for groups.
+def read_find_coordinator(frame: bytes) -> FindCoordinatorRequest:
+    """Return a FindCoordinator request from its frame with the size.
 
     Raises MalformedFrame.
     """
@@ -358,8 +371,7 @@ def finds_groups(frame: bytes) -> bool:
     payload = frame[SIZE_BYTES:]
     flexible = version in FindCoordinatorRequest.FLEXIBLE
     _, at = read_client_id(payload, flexible=flexible)
-    request, _ = decode(FindCoordinatorRequest, version, payload, at)
-    return request.key_type == _GROUP_KEY
+    return decode(FindCoordinatorRequest, version, payload, at)[0]
 
 
 def _rewrite_body(
