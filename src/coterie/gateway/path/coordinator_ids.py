@@ -4,13 +4,13 @@ The coordinator of a transactional id is a broker upstream, whose id stays the s
 its port on another gateway node is advertised. librdkafka keeps the address of a
 transaction coordinator as long as FindCoordinator returns the same id
 (`rd_kafka_txn_coord_set`), so it goes on connecting to a gateway node that is dead. An
-id that it does not know makes it forget the coordinator, request Metadata, which has the
-address, and request FindCoordinator again 500 ms later. kgo and KafkaJS do the same, and
-other clients connect to the address in the response, whatever the id is.
+unknown id makes it forget the coordinator, request Metadata, which has the address, and
+request FindCoordinator again after 500 ms. kgo requests Metadata, too; Kafka's Java
+client connects to the address in the response, whatever the id is.
 
 So after the address of a broker has changed, every second response for a transactional
-id has such an id. Once is not enough: Metadata may be received after the next response
-of FindCoordinator.
+id has an unknown id. Once is not enough: Metadata may be received after the next
+response of FindCoordinator.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ FIRST_UNKNOWN_ID: Final = 500_000_000
 nodes."""
 _UNKNOWN_IDS: Final = 500_000_000
 MOVED_WITHIN_S: Final = 300.0
-"""How long after a change of its address a broker has two ids. Clients that lost their
-connection request the coordinator at least every ten seconds, unless they were paused."""
+"""How long after a change of its address a broker has two ids. librdkafka requests the
+coordinator when it fails to connect, which it tries about every ten seconds."""
 KEYS_MAX: Final = 10_000
 
 
 class CoordinatorIds:
-    """The ids of transaction coordinators, with the transactional ids for which the last
-    response had an unknown id."""
+    """The ids of transaction coordinators in the responses of one node."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
         self._keys: set[str] = set()
+        """The transactional ids whose last response had an unknown id."""
 
     def node_id(self, key: str, broker_id: int) -> int:
         """Return the node id for the next response for a transactional id.
