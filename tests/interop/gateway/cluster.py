@@ -148,6 +148,7 @@ class KafkaCluster:
         size: int = 3,
         settings: Mapping[str, str] | None = None,
     ) -> None:
+        self.jars = jars
         ports = free_ports(2 * size)
         ids = range(1, size + 1)
         voters = ",".join(

@@ -1,7 +1,10 @@
 """Break a gateway and its cluster under load, and print what clients saw.
 
     python -m tests.interop.gateway.failures build/kafka --kills 50 --pauses 20
-        --broker-kills 20 --stops 10
+        --broker-kills 20 --stops 10 --transactions 10 --java-transactions 10
+        --kgo-transactions 10
+
+The last option needs Go, and the module proxy once.
 
 It starts three Apache Kafka brokers, set to the classic group protocol only, and three
 nodes. The exit code is 1 when an acknowledged commit was lost, a partition had two
@@ -25,7 +28,10 @@ def main(words: list[str]) -> int:
     """Run the failures of the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.interop.gateway.failures")
     parser.add_argument("jars", type=Path, help="folder of Kafka's jars")
-    for option in ("kills", "stops", "pauses", "broker-kills", "transactions"):
+    for option in (
+        *("kills", "stops", "pauses", "broker-kills"),
+        *("transactions", "kgo-transactions", "java-transactions"),
+    ):
         parser.add_argument(f"--{option}", type=int, default=0, metavar="N")
     parser.add_argument("--groups", type=int, default=24, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
@@ -43,6 +49,8 @@ def main(words: list[str]) -> int:
             "pause_nodes": options.pauses,
             "kill_brokers": options.broker_kills,
             "kill_nodes_under_transactions": options.transactions,
+            "kill_nodes_under_kgo": options.kgo_transactions,
+            "kill_nodes_under_java": options.java_transactions,
         }
         return asyncio.run(
             run(

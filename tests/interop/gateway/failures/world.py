@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final, TypeAlias
@@ -29,6 +30,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "pause_nodes": scenarios.pause_nodes,
     "kill_brokers": scenarios.kill_brokers,
     "kill_nodes_under_transactions": kill_nodes_under_transactions,
+    "kill_nodes_under_kgo": partial(kill_nodes_under_transactions, client="kgo"),
+    "kill_nodes_under_java": partial(kill_nodes_under_transactions, client="java"),
 }
 _PACE_S = 0.02
 _MEMBER_GROUPS = 4
