@@ -17,7 +17,6 @@ from coterie.gateway.path.rewriting import (
     REFUSED,
     Rewrite,
     Rewriting,
-    read_find_coordinator,
 )
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
@@ -96,6 +95,15 @@ def make_rewriting(
     )
 
 
+def frame_of_find_coordinator(version: int, request: FindCoordinatorRequest) -> bytes:
+    return write_request(
+        RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
+        "client",
+        encode(request, version),
+        flexible=version in FindCoordinatorRequest.FLEXIBLE,
+    )
+
+
 def rewrite_of(
     rewriting: Rewriting,
     key: int,
@@ -105,8 +113,10 @@ def rewrite_of(
     """Return the function for a response; `request` is the one of FindCoordinator."""
     if key == ApiKey.FIND_COORDINATOR:
         request = request or FindCoordinatorRequest(key="t", key_type=1)
-        return rewriting.of_coordinators(version, request)
-    rewrite = rewriting.of(key, version)
+        found = frame_of_find_coordinator(version, request)
+        rewrite = rewriting.of_coordinators(found)
+    else:
+        rewrite = rewriting.of(key, version)
     assert rewrite is not None
     return rewrite
 
@@ -224,7 +234,7 @@ def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> Non
     assert [topic["isinternal"] for topic in read["topics"]] == [False, True]
 
 
-@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("version", range(1, 4))
 def test_find_coordinator_has_the_address_of_the_brokers_port(version: int) -> None:
     response = FindCoordinatorResponse(node_id=5, host="up-5", port=5555)
     read = rewritten(response, version)
@@ -472,19 +482,16 @@ def test_truncated_responses_are_refused(key: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_request_for_coordinators_is_read_from_its_frame(version: int) -> None:
-    request = FindCoordinatorRequest(key="k", key_type=1, coordinator_keys=["k"])
-    frame = write_request(
-        RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
-        "client",
-        encode(request, version),
-        flexible=version in FindCoordinatorRequest.FLEXIBLE,
-    )
+def test_coordinators_of_groups_are_not_those_of_upstream(version: int) -> None:
+    def frame(key_type: int) -> bytes:
+        return frame_of_find_coordinator(
+            version, FindCoordinatorRequest(key="k", key_type=key_type)
+        )
 
-    read = read_find_coordinator(frame)
+    rewriting = make_rewriting()
 
-    assert read.key_type == (1 if version else 0)
-    assert (read.coordinator_keys or [read.key]) == ["k"]
+    assert rewriting.of_coordinators(frame(0)) is None
+    assert (rewriting.of_coordinators(frame(1)) is None) == (version == 0)
 
 
 def test_a_leader_learned_from_upstream_gets_a_port() -> None:

@@ -37,7 +37,6 @@ from coterie.gateway.path.frames import (
     read_acks,
 )
 from coterie.gateway.path.inner import InnerConnection
-from coterie.gateway.path.rewriting import GROUP_KEY, read_find_coordinator
 from coterie.gateway.path.upstream_side import (
     CLOSE_S,
     WRITE_BUFFER_BYTES,
@@ -296,12 +295,8 @@ class ClientSide(asyncio.Protocol):
             return Begun(self._begin_sasl(frame, correlation_id), after)
         if key == ApiKey.METADATA:
             return Begun(self._begin_translated(frame, version, correlation_id), after)
-        if key in _SASL:
-            self._expect(correlation_id)
-        else:
-            rewrite = self._rewriting.of(key, version)
-            assert rewrite is not None
-            self._expect(Rewritten(correlation_id, rewrite))
+        rewrite = None if key in _SASL else self._rewriting.of(key, version)
+        self._expect(Rewritten(correlation_id, rewrite) if rewrite else correlation_id)
         return Begun(self._to_upstream, after)
 
     def _begin_translated(
@@ -314,14 +309,12 @@ class ClientSide(asyncio.Protocol):
 
     def _begin_find_coordinator(self, frame: bytes, after: int) -> Begun | None:
         """Forward a request for coordinators other than those of groups."""
-        request = read_find_coordinator(frame)
-        if request.key_type == GROUP_KEY:
+        rewrite = self._rewriting.of_coordinators(frame)
+        if rewrite is None:
             return Begun(self._begin_inner(), after)
         if not self._has_upstream():
             return None
-        _, _, version, correlation_id = REQUEST_HEAD.unpack_from(frame)
-        rewrite = self._rewriting.of_coordinators(version, request)
-        self._expect(Rewritten(correlation_id, rewrite))
+        self._expect(Rewritten(REQUEST_HEAD.unpack_from(frame)[3], rewrite))
         return Begun(self._to_upstream, after)
 
     # SASL.

@@ -72,7 +72,7 @@ _ENDPOINTS_SINCE: Final = 10
 _THROTTLE_SINCE: Final = 3
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_KEYS_SINCE: Final = 4
-GROUP_KEY: Final = 0
+_GROUP_KEY: Final = 0
 _TRANSACTION_KEY: Final = 1
 _FORWARDED_TYPES: Final = frozenset({"share", "streams"})
 _UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
@@ -176,8 +176,21 @@ class Rewriting:
         assert rewrite is not None
         return Translated(request, lambda frame: rewrite(answer(frame)))
 
-    def of_coordinators(self, version: int, request: FindCoordinatorRequest) -> Rewrite:
-        """Return the function for the response to a FindCoordinator request."""
+    def of_coordinators(self, frame: bytes) -> Rewrite | None:
+        """Return the function for the response to a FindCoordinator request, from its
+        frame with the size; None for a request for groups.
+
+        Raises MalformedFrame.
+        """
+        version = int.from_bytes(frame[SIZE_BYTES + 2 : SIZE_BYTES + 4], signed=True)
+        if version not in CAPS[ApiKey.FIND_COORDINATOR]:
+            raise MalformedFrame(f"FindCoordinator v{version} is not served")
+        payload = frame[SIZE_BYTES:]
+        flexible = version in FindCoordinatorRequest.FLEXIBLE
+        _, at = read_client_id(payload, flexible=flexible)
+        request, _ = decode(FindCoordinatorRequest, version, payload, at)
+        if request.key_type == _GROUP_KEY:
+            return None
         rewriter = partial(self._find_coordinator, request)
         return partial(_rewrite_body, ApiKey.FIND_COORDINATOR, version, rewriter)
 
@@ -358,20 +371,6 @@ class Rewriting:
             return topics
         at += len(size) + len(name) + gap
         return topics[:at] + b"\1" + topics[at + 1 :]
-
-
-def read_find_coordinator(frame: bytes) -> FindCoordinatorRequest:
-    """Return a FindCoordinator request from its frame with the size.
-
-    Raises MalformedFrame.
-    """
-    version = int.from_bytes(frame[SIZE_BYTES + 2 : SIZE_BYTES + 4], signed=True)
-    if version not in CAPS[ApiKey.FIND_COORDINATOR]:
-        raise MalformedFrame(f"FindCoordinator v{version} is not served")
-    payload = frame[SIZE_BYTES:]
-    flexible = version in FindCoordinatorRequest.FLEXIBLE
-    _, at = read_client_id(payload, flexible=flexible)
-    return decode(FindCoordinatorRequest, version, payload, at)[0]
 
 
 def _rewrite_body(
