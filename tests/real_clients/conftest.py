@@ -11,10 +11,15 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.real_clients.confluent_admin import admin_client, create_topic
+from tests.real_clients.confluent_admin import (
+    FOREIGN_BROKER,
+    admin_client,
+    create_topic,
+)
 from tests.support.server_process import start_server
 
-FOREIGN_BROKER = "COTERIE_TEST_BOOTSTRAP"
+OFFSETS_TOPIC = "COTERIE_TEST_OFFSETS_TOPIC"
+"""The environment variable with the topic of the groups' records, if another one."""
 # Short intervals, so that tests do not wait for rebalance delays and heartbeats.
 SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 100,

@@ -99,7 +99,7 @@ def test_the_configs_of_a_broker_are_described(admin: AdminClient) -> None:
     node = next(iter(admin.list_topics(timeout=ANSWER_S).brokers))
     asked = ConfigResource(ResourceType.BROKER, str(node))
     found = admin.describe_configs([asked])[asked].result(ANSWER_S)
-    assert found["offsets.topic.num.partitions"].value == "50"
+    assert int(found["offsets.topic.num.partitions"].value) > 0
 
 
 def test_an_unknown_config_is_refused(admin: AdminClient, topic: str) -> None:
@@ -113,7 +113,7 @@ def test_an_unknown_config_is_refused(admin: AdminClient, topic: str) -> None:
 def test_the_cluster_is_described(admin: AdminClient, bootstrap: str) -> None:
     found = admin.describe_cluster().result(ANSWER_S)
     addresses = {f"{node.host}:{node.port}" for node in found.nodes}
-    assert bootstrap in addresses
+    assert set(bootstrap.split(",")) <= addresses
     assert found.controller is not None
     assert found.cluster_id
 

@@ -18,11 +18,25 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType
 
-from tests.real_clients.confluent_admin import ANSWER_S, alter_group
+from tests.real_clients.confluent_admin import (
+    ANSWER_S,
+    alter_group,
+    skip_without_group_configs,
+)
 from tests.support.waiting import eventually
 
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
+
+
+@pytest.fixture(autouse=True)
+def supported(admin: AdminClient, group: str) -> None:
+    """Skip the tests in front of an old broker without configurations of groups."""
+    try:
+        described(admin, group)
+    except KafkaException as error:
+        skip_without_group_configs(error)
+        raise
 
 
 @pytest.fixture

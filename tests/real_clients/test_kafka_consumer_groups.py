@@ -10,7 +10,7 @@ import pytest
 from tests.cli.kafka_consumer_groups.in_process import CommandResult, run_in_process
 from tests.interop.consumer_groups import PROTOCOLS, consuming, make_empty_group
 
-from .conftest import FOREIGN_BROKER
+from .confluent_admin import FOREIGN_BROKER
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from tests.real_clients.confluent_admin import ANSWER_S, admin_client, committed
 from tests.real_clients.confluent_members import ConfluentGroup, ConfluentMember
 from tests.support.server_process import start_server
 
-from .conftest import FOREIGN_BROKER
+from .confluent_admin import FOREIGN_BROKER
 
 PARTITIONS = 4
 HEARTBEAT_S = 1.0

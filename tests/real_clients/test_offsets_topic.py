@@ -1,23 +1,28 @@
-"""The records of `__consumer_offsets` as a client reads them, and their partitions."""
+"""The records of `__consumer_offsets` as a client reads them, and their partitions.
+
+A gateway has them in its own topic, between barriers.
+"""
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from coterie.broker.coordinator.record_serde import decode_record
+from coterie.broker.coordinator.record_serde import decode_record, is_barrier
 from coterie.broker.coordinator.records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
 from tests.real_clients.confluent_admin import ANSWER_S, admin_client, alter_offsets
 from tests.real_clients.confluent_members import ConfluentGroup
+from tests.real_clients.conftest import OFFSETS_TOPIC as OFFSETS_TOPIC_VARIABLE
 from tests.support.waiting import eventually
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = os.environ.get(OFFSETS_TOPIC_VARIABLE, "__consumer_offsets")
 OFFSET_COMMIT, GROUP_METADATA = 1, 2
 
 
@@ -74,7 +79,9 @@ def neighbours(bootstrap: str, group: str) -> list[tuple[bytes, bytes | None]]:
         for message in consumer.consume(500, timeout=0.5):
             if (error := message.error()) is not None:
                 return bool(error.code() == KafkaError._PARTITION_EOF)
-            found.append((bytes(message.key() or b""), message.value()))
+            key = bytes(message.key() or b"")
+            if not is_barrier(key):
+                found.append((key, message.value()))
         return False
 
     try:

@@ -1,4 +1,4 @@
-"""Metadata v12 in front of brokers that have older versions only."""
+"""Versions of Metadata and ListGroups that upstream does not have."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from coterie.wire.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -196,13 +197,16 @@ def upstream() -> Iterator[FakeUpstream]:
 
 
 def learn_versions(
-    client: WireClient, accepted: UpstreamConnection, newest: int
+    client: WireClient,
+    accepted: UpstreamConnection,
+    newest: int,
+    *others: ApiVersion,
 ) -> dict[int, int]:
     """Return the newest version of each API that a client of the gateway reads."""
     client.send(ApiVersionsRequest(), 3)
     received = accepted.receive()
     metadata = ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=newest)
-    answer = ApiVersionsResponse(api_keys=[metadata])
+    answer = ApiVersionsResponse(api_keys=[metadata, *others])
     accepted.answer(received.correlation_id, encode(answer, 3))
     read = client.receive()
     return {each.api_key: each.max_version for each in read.api_keys}
@@ -244,3 +248,19 @@ def test_a_newer_upstream_gets_the_request_as_it_is(upstream: FakeUpstream) -> N
         assert learn_versions(client, accepted, 13)[ApiKey.METADATA] == 13
         client.send(MetadataRequest(topics=None), 12)
         assert accepted.receive().version == 12
+
+
+def test_no_group_is_listed_on_the_port_of_an_old_broker(
+    upstream: FakeUpstream,
+) -> None:
+    with (
+        ThreadGateway([upstream.broker], has_topics=False) as gateway,
+        gateway.client(0) as client,
+    ):
+        accepted = upstream.accept()
+        old = ApiVersion(api_key=ApiKey.LIST_GROUPS, min_version=0, max_version=4)
+        assert learn_versions(client, accepted, 9, old)[ApiKey.LIST_GROUPS] == 5
+        client.send(ListGroupsRequest(types_filter=["consumer"]), 5)
+        client.send(MetadataRequest(topics=None), 9)
+        assert accepted.receive().key == ApiKey.METADATA
+        assert client.receive() == ListGroupsResponse()

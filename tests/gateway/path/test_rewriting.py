@@ -400,7 +400,7 @@ def test_api_versions_joins_both_servers(version: int, is_coordination: bool) ->
     assert found[ApiKey.API_VERSIONS] == (0, 4)
     assert found[ApiKey.FIND_COORDINATOR] == (0, 3)
     assert found[71] == (0, 0)
-    assert found[ApiKey.LIST_GROUPS] == (0, 5 if is_coordination else 3)
+    assert found[ApiKey.LIST_GROUPS] == (0, 5)
     for key in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT):
         assert found[key] == ADVERTISED[key]
     assert not found.keys() & REFUSED
@@ -440,7 +440,9 @@ def test_upstreams_refusal_of_a_version_stays_a_refusal(version: int) -> None:
 def test_an_unknown_version_of_api_versions_is_refused_in_version_0(
     version: int,
 ) -> None:
-    refusal = make_rewriting().refuse_api_versions(version, CORRELATION_ID)
+    refusal = make_rewriting().own_response(
+        ApiKey.API_VERSIONS, version, CORRELATION_ID
+    )
     assert refusal is not None
 
     judge = KioJudge(ApiVersionsResponse, 0)

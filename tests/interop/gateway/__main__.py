@@ -25,7 +25,8 @@ from tests.interop.gateway.cluster import KafkaCluster
 from tests.interop.gateway.nodes import GatewayNodes
 from tests.interop.kafka import Unavailable, fetch_jars
 from tests.interop.versions.nodes import RELEASES, fetch, running
-from tests.real_clients.conftest import FOREIGN_BROKER, SETTINGS
+from tests.real_clients.confluent_admin import FOREIGN_BROKER
+from tests.real_clients.conftest import OFFSETS_TOPIC, SETTINGS
 
 _NEWEST: Final = "4.3"
 
@@ -80,7 +81,11 @@ def _run(bootstrap: str, brokers: int, nodes: int, words: list[str]) -> int:
     ]
     gateway = GatewayNodes(bootstrap, "tests", settings, nodes=nodes, brokers=brokers)
     with gateway:
-        environment = {**os.environ, FOREIGN_BROKER: gateway.bootstrap}
+        environment = {
+            **os.environ,
+            FOREIGN_BROKER: gateway.bootstrap,
+            OFFSETS_TOPIC: f"__coterie_{gateway.name}",
+        }
         command = [sys.executable, "-m", "pytest", *words]
         done = subprocess.run(command, check=False, env=environment)
         if done.returncode:

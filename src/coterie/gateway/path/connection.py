@@ -210,7 +210,7 @@ class ClientSide(asyncio.Protocol):
             return None
         if route == data_path.INNER:
             return Begun(self._begin_inner(), after)
-        if route == data_path.WHOLE or self._rewriting.is_newer_metadata(key, version):
+        if route == data_path.WHOLE or self._rewriting.is_newer(key, version):
             return self._begin_whole(data, at, after)
         rewrite = None
         if route != data_path.FORWARD:
@@ -284,11 +284,10 @@ class ClientSide(asyncio.Protocol):
         frame = data[at:after]
         if key == ApiKey.FIND_COORDINATOR:
             return self._begin_find_coordinator(frame, after)
-        if key == ApiKey.API_VERSIONS:
-            refusal = self._rewriting.refuse_api_versions(version, correlation_id)
-            if refusal is not None:
-                self._expect(refusal)
-                return Begun(discard, after)
+        response = self._rewriting.own_response(key, version, correlation_id)
+        if response is not None:
+            self._expect(response)
+            return Begun(discard, after)
         if not self._has_upstream():
             return None
         if key in _SASL and self._exchange is not None:

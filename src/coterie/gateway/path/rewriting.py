@@ -114,8 +114,9 @@ class Rewriting:
         self._ids = CoordinatorIds(addresses)
         self._topic = topic
         self._name_of = name_of
-        # The oldest that was seen: during an upgrade, newer brokers have it as well.
+        # The oldest that were seen: during an upgrade, newer brokers have them as well.
         self._upstream_metadata = CAPS[ApiKey.METADATA].high
+        self._upstream_groups = CAPS[ApiKey.LIST_GROUPS].high
         own = dict.fromkeys(connections.handlers)
         if not is_coordination:
             own.pop(ApiKey.LIST_GROUPS, None)
@@ -157,15 +158,17 @@ class Rewriting:
         self._of[key, version] = rewrite
         return rewrite
 
-    def is_newer_metadata(self, key: int, version: int) -> bool:
-        """Return whether a request is one of Metadata in a version that is served and
-        that upstream does not have."""
-        return key == ApiKey.METADATA and (
-            self._upstream_metadata < version <= metadata_versions.SERVED
+    def is_newer(self, key: int, version: int) -> bool:
+        """Return whether a request has a version that is served and that upstream does
+        not have: of Metadata, or of ListGroups."""
+        if key == ApiKey.METADATA:
+            return self._upstream_metadata < version <= metadata_versions.SERVED
+        return key == ApiKey.LIST_GROUPS and (
+            self._upstream_groups < version <= CAPS[ApiKey.LIST_GROUPS].high
         )
 
     def translate_metadata(self, frame: bytes, version: int) -> Translated:
-        """Translate a request for which `is_newer_metadata` is true, and its response.
+        """Translate a newer request of Metadata, and its response.
 
         Raises MalformedFrame.
         """
@@ -194,13 +197,18 @@ class Rewriting:
         rewriter = partial(self._find_coordinator, request)
         return partial(_rewrite_body, ApiKey.FIND_COORDINATOR, version, rewriter)
 
-    def refuse_api_versions(self, version: int, correlation_id: int) -> bytes | None:
-        """Return the response to ApiVersions in a version that is not served; None for
-        others.
+    def own_response(self, key: int, version: int, correlation_id: int) -> bytes | None:
+        """Return the response to a request that upstream cannot read; None for others.
 
-        It has version 0, with the versions to request instead (G1-03).
+        ApiVersions is refused in version 0, with the versions to request instead
+        (G1-03). A newer ListGroups finds no group: of those that are listed on the port
+        of a broker, older upstreams have none.
         """
-        if version in _API_VERSIONS:
+        if key == ApiKey.LIST_GROUPS and self.is_newer(key, version):
+            body = encode(ListGroupsResponse(), version)
+            tagged = version in ListGroupsResponse.FLEXIBLE
+            return write_response(correlation_id, body, tagged=tagged)
+        if key != ApiKey.API_VERSIONS or version in _API_VERSIONS:
             return None
         low, high = _API_VERSIONS
         mine = ApiVersion(
@@ -245,12 +253,17 @@ class Rewriting:
         return encode(response, version)
 
     def _served(self, each: ApiVersion) -> ApiVersion:
-        """Return the versions of an API that can be rewritten or translated."""
+        """Return the versions of an API that can be rewritten, or are served in front
+        of an older upstream."""
         served = _capped(each)
         if each.api_key == ApiKey.METADATA:
             oldest = min(self._upstream_metadata, served.max_version)
             self._upstream_metadata = oldest
             served.max_version = max(served.max_version, metadata_versions.SERVED)
+        elif each.api_key == ApiKey.LIST_GROUPS:
+            oldest = min(self._upstream_groups, served.max_version)
+            self._upstream_groups = oldest
+            served.max_version = CAPS[ApiKey.LIST_GROUPS].high
         return served
 
     def _set_features(self, version: int, response: ApiVersionsResponse) -> None:
