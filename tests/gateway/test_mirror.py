@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,12 @@ from coterie.broker.coordinator.offsets.committed import CommittedOffset, Packed
 from coterie.broker.runtime.shards import Phase
 from coterie.client import AdminClient, ClientOptions, SyncAdmin
 from coterie.client import CommittedOffset as ClientOffset
+from coterie.client.admin.group_offsets import GroupOffsets
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError
 from coterie.gateway.mirror import Mirror, compare
-from coterie.types import TopicPartition
+from coterie.types import GroupId, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 from tests.broker.server.harness import ThreadServer
 
 from .test_adoption import _join_upstream, _leave_upstream
@@ -155,6 +160,44 @@ def test_a_failed_pass_is_repeated(pair: Mirrored) -> None:
     assert pair.mirror._counts == {"failed": 1}
     pair.mirror._admin = working
     assert pair.repeated() == {0: at(7)}
+
+
+def other_group(pair: Mirrored) -> str:
+    """Return the id of another group in the shard of the pair's group."""
+    shard_of = pair.broker.shard_of
+    names = (f"{pair.group}-{number}" for number in count())
+    return next(name for name in names if shard_of(name) == shard_of(pair.group))
+
+
+@pytest.mark.parametrize("is_partial", [False, True])
+def test_a_group_whose_offsets_upstream_are_unknown_waits_alone(
+    pair: Mirrored, monkeypatch: pytest.MonkeyPatch, is_partial: bool
+) -> None:
+    other = other_group(pair)
+    pair.commit(pair.own, p0=at(7))
+    pair.commit(pair.own, other, p0=at(7))
+    pair.commit(pair.upstream, p0=at(9))
+    fetch = pair.admin.list_groups_offsets
+
+    async def fetch_without_one(
+        wanted: Mapping[GroupId, Collection[TopicPartition] | None],
+    ) -> Results[GroupId, GroupOffsets]:
+        values = dict((await fetch(wanted)).values)
+        error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if values.pop(pair.group, None) is None:
+            return Results(values)
+        if not is_partial:
+            return Results(values, {pair.group: error})
+        values[pair.group] = GroupOffsets({}, {pair.partition(0): error})
+        return Results(values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair.admin, "list_groups_offsets", fetch_without_one)
+        assert pair.repeated() == {0: at(9)}
+    assert pair.committed(pair.upstream, other) == {0: at(7)}
+    assert pair.mirror._counts["failed"] == 1
+    pair.commit(pair.own, p0=at(10))
+    assert pair.repeated() == {0: at(10)}
 
 
 @pytest.mark.slow

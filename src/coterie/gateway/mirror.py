@@ -32,7 +32,7 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError, LogError, UnsupportedByBroker
 from coterie.types import GroupId, TopicName, TopicPartition
@@ -164,16 +164,18 @@ class Mirror:
     async def _send(
         self, driven: DrivenShard, mirrored: _Mirrored, changes: list[_Change]
     ) -> None:
+        failures: list[tuple[GroupId, BaseException]] = []
         try:
-            await self._keep_forward(mirrored, changes)
+            failures += await self._keep_forward(mirrored, changes)
         except CoterieError as error:
             self._failed([(change.group_id, error) for change in changes])
             return
+        unknown = dict(failures)
+        changes = [each for each in changes if each.group_id not in unknown]
         results = await asyncio.gather(
             *(self._send_one(driven, mirrored, change) for change in changes),
             return_exceptions=True,
         )
-        failures: list[tuple[GroupId, BaseException]] = []
         for change, result in zip(changes, results, strict=True):
             if result is None or isinstance(result, _LiveUpstream):
                 self._repeated(mirrored, change, is_live=result is not None)
@@ -197,17 +199,24 @@ class Mirror:
 
     async def _keep_forward(
         self, mirrored: _Mirrored, changes: Sequence[_Change]
-    ) -> None:
+    ) -> list[tuple[GroupId, CoterieError]]:
         """Leave out the offsets of unknown groups that are as far upstream, or
-        farther."""
+        farther. Return the groups whose offsets upstream cannot be fetched, with the
+        errors."""
         unknown = [each for each in changes if each.group_id in mirrored.unknown]
+        failures: list[tuple[GroupId, CoterieError]] = []
         if not unknown:
-            return
+            return failures
         wanted = {each.group_id: list(each.commits) for each in unknown}
         fetched = await self._admin.list_groups_offsets(wanted)
         for change in unknown:
-            theirs = fetched.one(change.group_id)
-            change.commits = dict(_ahead(change.commits, theirs))
+            try:
+                theirs = fetched.one(change.group_id).all()
+            except CoterieError as error:
+                failures.append((change.group_id, error))
+            else:
+                change.commits = dict(_ahead(change.commits, theirs))
+        return failures
 
     async def _send_one(
         self, driven: DrivenShard, mirrored: _Mirrored, change: _Change
@@ -317,10 +326,11 @@ def _offset(packed: Packed) -> CommittedOffset:
 
 
 def _ahead(
-    ours: Mapping[TopicPartition, CommittedOffset], theirs: GroupOffsets
+    ours: Mapping[TopicPartition, CommittedOffset],
+    theirs: Mapping[TopicPartition, CommittedOffset | None],
 ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
     for partition, offset in ours.items():
-        there = theirs.offsets.get(partition)
+        there = theirs.get(partition)
         if there is None or offset.offset > there.offset:
             yield partition, offset
 
