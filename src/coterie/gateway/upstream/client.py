@@ -40,7 +40,7 @@ from coterie.errors import (
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
-from coterie.gateway.upstream.topic_state import TopicState, call_back
+from coterie.gateway.upstream.topic_state import TopicState, bug_in, call_back
 from coterie.gateway.upstream.upstream import (
     FetchDone,
     Initialized,
@@ -336,6 +336,9 @@ class UpstreamClient:
             except asyncio.CancelledError:
                 call_back(done, ConnectionLost("the client is closed"))
                 raise
+            except Exception:
+                call_back(done, bug_in("the request for a producer id"))
+                return
             else:
                 call_back(done, producer)
                 return

@@ -9,7 +9,12 @@ from typing import Final
 
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ConnectionLost, CoterieError
-from coterie.gateway.upstream.topic_state import MOVED, TopicState, call_back
+from coterie.gateway.upstream.topic_state import (
+    MOVED,
+    TopicState,
+    bug_in,
+    call_back,
+)
 from coterie.gateway.upstream.upstream import FetchDone, Fetched
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
@@ -89,6 +94,8 @@ class Fetcher:
         except CoterieError as error:
             self.fail(error)
             self._topic.refresh()
+        except Exception:
+            self.fail(bug_in("a Fetch request"))
         finally:
             self._is_running = False
 

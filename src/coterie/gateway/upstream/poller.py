@@ -21,7 +21,8 @@ _SPACING_FACTOR: Final = 10
 class Poller:
     """The repetition of `read`. `what` names the result in the log.
 
-    The first of several failures is logged. What was read last remains in effect.
+    The first of several failures is logged, and reading goes on after each, even after
+    a bug. What was read last remains in effect.
     """
 
     def __init__(
@@ -77,9 +78,15 @@ class Poller:
             began_s = self._loop.time()
             try:
                 await self.read()
-            except CoterieError as error:
+            except Exception as error:
                 if not is_failing:
-                    _LOGGER.warning("%s may be out of date: %s", self._what, error)
+                    is_bug = not isinstance(error, CoterieError)
+                    _LOGGER.warning(
+                        "%s may be out of date: %s",
+                        self._what,
+                        error,
+                        exc_info=error if is_bug else None,
+                    )
                 is_failing = True
             else:
                 if is_failing:

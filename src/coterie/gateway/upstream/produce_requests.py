@@ -12,7 +12,12 @@ from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.cluster import Cluster
 from coterie.client.connection import BrokerConnection
 from coterie.errors import ApiError, ConnectionLost, CoterieError, RequestTimedOut
-from coterie.gateway.upstream.topic_state import MOVED, TopicState, call_back
+from coterie.gateway.upstream.topic_state import (
+    MOVED,
+    TopicState,
+    bug_in,
+    call_back,
+)
 from coterie.gateway.upstream.upstream import Produced
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
@@ -136,6 +141,8 @@ class Sender:
         except CoterieError as error:
             self.fail(error)
             self._topic.refresh()
+        except Exception:
+            self.fail(bug_in("a Produce request"))
         finally:
             self._is_running = False
 

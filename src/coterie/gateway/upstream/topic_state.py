@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from coterie.errors import ConnectionLost
 from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -31,6 +32,12 @@ def call_back(done: Callable[[Any], None], result: object) -> None:
         done(result)
     except Exception:
         _LOGGER.exception("a bug in a callback of a response from upstream")
+
+
+def bug_in(what: str) -> ConnectionLost:
+    """Log the exception that is being handled; return the error for those who wait."""
+    _LOGGER.exception("a bug in %s", what)
+    return ConnectionLost(f"a bug in {what}")
 
 
 class TopicState:

@@ -13,7 +13,6 @@ are authorized for the application before, by the gateway.
 from __future__ import annotations
 
 import asyncio
-import logging
 import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -36,6 +35,7 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.gateway.log.markers import complete_batches
+from coterie.gateway.upstream.topic_state import bug_in, call_back
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_partitions_to_txn import (
@@ -49,8 +49,6 @@ from coterie.wire.messages.find_coordinator import (
 )
 from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer
 from coterie.wire.schema import Versions
-
-_LOGGER = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 4
 """The connections to each transaction coordinator."""
@@ -136,10 +134,9 @@ class TransactionClient:
                 result = error
             except asyncio.CancelledError:
                 result = ConnectionLost("the client is closed")
-            try:
-                done(result)
             except Exception:
-                _LOGGER.exception("a bug in a callback of a response from upstream")
+                result = bug_in("a request about a transaction")
+            call_back(done, result)
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
