@@ -235,12 +235,21 @@ async def test_a_second_process_with_the_name_ends_the_first(
     await first.membership.start()
     async with Node(upstream, gateway, "a") as second:
         async with asyncio.timeout(WAIT_S):
-            with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
+            with pytest.raises(ApiError, match="name of its own with --node") as ended:
                 await first.membership.ended()
+        assert "FENCED_INSTANCE_ID" in str(ended.value)
         assert first.events[-1] == "lost"
         assert len(second.shards) == SHARDS
         with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
             await first.membership.leave()
+
+
+async def test_a_session_time_out_that_upstream_rejects_is_explained(
+    upstream: str, gateway: str
+) -> None:
+    node = Node(upstream, gateway, "a", session_timeout_ms=10_000_000)
+    with pytest.raises(ApiError, match=r"--session-timeout 10000000 is outside of"):
+        await node.membership.start()
 
 
 async def test_a_removed_node_loses_its_shards_and_gets_them_again(

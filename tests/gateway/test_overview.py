@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.overview import GatewayOverview, read_overview
 from coterie.gateway.plan import GatewayPlan
+from coterie.gateway.preflight import check_upstream
 from coterie.gateway.status import ACTIVE, NodeStatus, ShardStatus
 from coterie.gateway.view import NodeInfo
 from coterie.http_endpoint import Endpoint, Headers, Reply, json_reply
@@ -38,7 +40,7 @@ class Node:
     """A member of the group with a port of its status; all its shards are active."""
 
     def __init__(self, upstream: str, gateway: str, name: str) -> None:
-        self._plan = GatewayPlan(
+        self.plan = GatewayPlan(
             settings=Settings(),
             bootstrap=upstream,
             client=ClientOptions(retry_backoff_ms=10, retry_backoff_max_ms=50),
@@ -50,10 +52,11 @@ class Node:
         )
         self._shards: frozenset[int] = frozenset()
         self._endpoint = Endpoint({b"/status": self._status})
+        self.is_stopping = False
 
     async def __aenter__(self) -> Node:
         port = await self._endpoint.start("127.0.0.1", 0)
-        plan = self._plan
+        plan = self.plan
         info = NodeInfo(plan.node, plan.advertised_host, 9192, 9193, "1", port)
         events = MembershipEvents(
             lambda _, shards: setattr(self, "_shards", shards),
@@ -76,8 +79,8 @@ class Node:
 
     async def _status(self, _: Headers) -> Reply:
         is_ok, document = NodeStatus(
-            gateway=self._plan.name,
-            node=self._plan.node,
+            gateway=self.plan.name,
+            node=self.plan.node,
             version="1",
             cluster_id="cluster",
             view=lambda: self._membership.view,
@@ -86,6 +89,7 @@ class Node:
             ],
             lease_ms=lambda: 1_000,
             counts=GatewayCounts(),
+            is_stopping=self.is_stopping,
         ).document()
         return json_reply(document, is_ok=is_ok)
 
@@ -134,7 +138,23 @@ async def test_the_command_shows_the_nodes(
         assert await asyncio.to_thread(main, words) == 0
         out, err = capsys.readouterr()
         assert out.splitlines()[1].split()[:5] == ["a", "127.0.0.1", "9192", "4", "4"]
-        assert "4 of 4 shards are active on 1 nodes" in err
+        assert "4 of 4 shards are active on 1 node\n" in err
+
+
+@pytest.mark.asyncio
+async def test_the_name_of_a_node_that_runs_is_refused(upstream: str) -> None:
+    compacted = {"cleanup.policy": "compact"}
+    async with AdminClient(upstream) as admin:
+        await admin.create_topics(
+            [NewTopic("__coterie_taken", SHARDS, None, compacted)]
+        )
+        node = Node(upstream, "taken", "a")
+        async with node:
+            with pytest.raises(OperationRefused, match=r"runs at 127\.0\.0\.1:9192"):
+                await check_upstream(node.plan, admin)
+            await check_upstream(replace(node.plan, node="b"), admin)
+            node.is_stopping = True
+            await check_upstream(node.plan, admin)
 
 
 @pytest.mark.asyncio

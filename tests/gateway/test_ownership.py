@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import pytest
 
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
@@ -126,6 +129,19 @@ def test_assigned_shards_are_taken_over_and_others_released() -> None:
     assert (node.opened, node.closed) == ([0, 1, 2], [0])
     assert node.ownership.shards == {1, 2}
     assert node.counts.takeovers == len(node.takeovers) == 3
+
+
+def test_a_line_is_logged_once_all_assigned_shards_are_active(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO):
+        node = started(0, 1)
+        node.assigned(1, 2, 3)
+        node.ownership.fenced(2)
+        node.loop.advance(RETRY_MIN_MS / 1000)
+    assert caplog.messages == [
+        f"all {count} shards of this node are active" for count in (2, 3, 3)
+    ]
 
 
 def test_nothing_is_taken_over_before_the_first_heartbeat() -> None:

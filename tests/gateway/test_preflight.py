@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from coterie.auth.authorizer import AclAuthorizer
+from coterie.cli.main import main
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from coterie.client.options import ClientOptions
 from coterie.client.sasl import Plain
 from coterie.client.secret import Secret
 from coterie.errors import ConnectionLost, OperationRefused, SettingError
+from coterie.gateway.overview import check_nodes
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
-from coterie.gateway.preflight import check_plan, check_upstream
+from coterie.gateway.preflight import check_plan, check_upstream, replica_warnings
+from coterie.gateway.view import FIRST_NODE_ID
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 from tests.broker.server.harness import ThreadServer
@@ -133,8 +136,16 @@ def test_too_many_replicas_are_refused(upstream: ThreadServer) -> None:
 
 def test_a_topic_that_is_not_compacted_is_refused(upstream: ThreadServer) -> None:
     create(upstream, NewTopic("__coterie_deleting", 3))
-    with pytest.raises(SettingError, match=r"cleanup\.policy=compact --execute"):
-        check(upstream, replace(PLAN, name="deleting"))
+    plan = replace(PLAN, name="deleting")
+    with pytest.raises(SettingError) as refused:
+        check(upstream, plan)
+    words = (
+        str(refused.value)
+        .partition("coterie ")[2]
+        .replace(PLAN.bootstrap, bootstrap_of(upstream))
+    )
+    assert main(words.split()) == 0  # the command of the message mends it
+    check(upstream, plan)
 
 
 def test_a_topic_keeps_its_number_of_partitions(upstream: ThreadServer) -> None:
@@ -142,6 +153,33 @@ def test_a_topic_keeps_its_number_of_partitions(upstream: ThreadServer) -> None:
     create(upstream, NewTopic("__coterie_five", 5, configs=compacted))
     [warning, _] = check(upstream, replace(PLAN, name="five"))
     assert "so there are 5 shards; --partitions 3 has no effect" in warning
+
+
+def test_an_address_for_this_machine_alone_is_warned_about() -> None:
+    plan = replace(PLAN, host="0.0.0.0", advertised_host="localhost")
+    [warning] = check_plan(plan)
+    assert "only those on this machine can" in warning
+    assert check_plan(replace(plan, host="127.0.0.1")) == []
+
+
+def test_ports_after_the_last_one_are_refused(upstream: ThreadServer) -> None:
+    with pytest.raises(SettingError, match=r"--listen with port 65535 .*: use 65534"):
+        check(upstream, replace(PLAN, port=65_535))
+    with pytest.raises(SettingError, match="--advertise with port 65535"):
+        check(upstream, replace(PLAN, advertised_port=65_535))
+
+
+def test_a_gateway_is_refused_as_upstream() -> None:
+    check_nodes([1, 2, FIRST_NODE_ID - 1])
+    with pytest.raises(OperationRefused, match="name the brokers behind it"):
+        check_nodes([1, FIRST_NODE_ID])
+
+
+def test_one_replica_in_a_larger_cluster_is_warned_about() -> None:
+    [warning] = replica_warnings(1, brokers=3)
+    assert "--replication-factor 3" in warning
+    assert list(replica_warnings(1, brokers=1)) == []
+    assert list(replica_warnings(3, brokers=3)) == []
 
 
 @pytest.mark.slow

@@ -102,7 +102,8 @@ def read_target(
     from coterie.client.settings.target import make_target
 
     collected = read_sources(options, environ)
-    target = make_target(effective_settings(collected))
+    option = getattr(options, "cluster_option", "--bootstrap-server")
+    target = make_target(effective_settings(collected), option)
     _warn(collected, target, options)
     return target
 

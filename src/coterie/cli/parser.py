@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from coterie.cli.registry import COMMANDS, FAMILIES, Entry
+from coterie.cli.registry import COMMANDS, FAMILIES, FAMILY_EXAMPLES, Entry
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -125,7 +125,11 @@ def _family(families: dict[str, _Subparsers], words: list[str]) -> _Subparsers:
     if name not in families:
         summary = FAMILIES[name]
         parser = _family(families, words[:-1]).add_parser(
-            words[-1], help=summary, description=f"{summary}."
+            words[-1],
+            help=summary,
+            description=f"{summary}.",
+            epilog=FAMILY_EXAMPLES.get(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         families[name] = parser.add_subparsers(metavar="COMMAND", required=True)
     return families[name]

@@ -221,6 +221,22 @@ FAMILIES: Final = {
     "pipeline show": "Show the tables without Spark",
 }
 """Summaries of the words that a further word follows."""
+FAMILY_EXAMPLES: Final = {
+    "gateway": """\
+The nodes of a gateway are the coordinators of consumer groups in front of a Kafka
+cluster. Consumers get the protocol of KIP-848 also from brokers that do not have it.
+The state is in a topic of the cluster; produced and fetched records pass through.
+
+examples:
+  coterie gateway run --upstream kafka:9092
+      a node on 127.0.0.1:9192; point a client's bootstrap.servers at it
+  coterie gateway status --upstream kafka:9092
+      its nodes and shards; exit code 1 while a shard is not served
+
+When to use one, set-up in ten minutes, failures and the way back: docs/gateway.md
+""",
+}
+"""The ends of their help."""
 
 
 def find_command(words: Sequence[str]) -> Entry | None:

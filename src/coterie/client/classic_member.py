@@ -423,7 +423,7 @@ class ClassicMember:
                 self._session.join_failed(code)
                 if code not in _REJOINED and not is_retriable(error):
                     raise
-                _LOGGER.info("group %s: joining failed: %s", self.group_id, error)
+                _LOGGER.info("group %s: joining again: %s", self.group_id, error)
                 if code in COORDINATOR_ELSEWHERE or code is None:
                     self._forget_coordinator()
             failures += 1

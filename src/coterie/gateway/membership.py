@@ -35,7 +35,12 @@ from coterie.client.classic_member import ClassicMember
 from coterie.client.classic_requests import JoinedMember
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
-from coterie.errors import CoterieError, MalformedFrame, UnsupportedByBroker
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    MalformedFrame,
+    UnsupportedByBroker,
+)
 from coterie.gateway.node_assignment import assign_nodes
 from coterie.gateway.node_protocol import (
     PROTOCOL,
@@ -49,6 +54,7 @@ from coterie.gateway.preflight import PROTOCOL_TYPE
 from coterie.gateway.shard_assignment import NO_CLAIM, Claim
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 from coterie.types import MemberId, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -115,6 +121,8 @@ class NodeMembership:
         self._renewals.add_done_callback(self._renewals_ended)
         try:
             await self._member.start()
+        except ApiError as error:
+            raise self._explained(error) from error
         except UnsupportedByBroker as error:
             _LOGGER.warning(
                 "upstream has no static members (%s): the shards of a node that is "
@@ -133,6 +141,8 @@ class NodeMembership:
         try:
             await self._announce_leave()
             await self._member.leave(for_good=True, reason="the node is drained")
+        except ApiError as error:
+            raise self._explained(error) from error
         finally:
             if self._renewals is not None:
                 self._renewals.cancel()
@@ -163,7 +173,27 @@ class NodeMembership:
         Raises ApiError when upstream rejected the node for good, as when a second node
         with its name joined (FENCED_INSTANCE_ID).
         """
-        await self._member.ended()
+        try:
+            await self._member.ended()
+        except ApiError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: ApiError) -> ApiError:
+        """Return the error of a rejected node with what to do about it."""
+        plan, code = self._plan, error.code
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            advice = (
+                f"another process has joined as node {plan.node}; give each node a "
+                "name of its own with --node"
+            )
+        elif code is ErrorCode.INVALID_SESSION_TIMEOUT:
+            advice = (
+                f"--session-timeout {plan.session_timeout_ms} is outside of upstream's "
+                "group.min.session.timeout.ms and group.max.session.timeout.ms"
+            )
+        else:
+            return error
+        return ApiError(code, f"{advice} ({error})")
 
     def _new_member(self, *, is_static: bool) -> ClassicMember:
         plan = self._plan
@@ -230,11 +260,12 @@ class NodeMembership:
             if owner >= 0 and view.nodes[owner].name == self._info.name
         )
         _LOGGER.info(
-            "generation %d: %d nodes, %d of %d shards are of this node",
+            "generation %d: nodes %s; this one has %d of %d shards%s",
             generation,
-            len(view.nodes),
+            ", ".join(node.name for node in view.nodes),
             len(shards),
             len(view.owners),
+            "; some move in the next one" if read.is_interim else "",
         )
         self.view = view
         self._generation = generation

@@ -13,6 +13,7 @@ from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.monitoring import Monitoring
 from coterie.gateway.metrics import GatewayMetrics
 from coterie.gateway.ownership import Ownership
+from coterie.gateway.path.listeners import reason_of
 from coterie.gateway.plan import GatewayPlan
 from coterie.gateway.status import (
     ACTIVE,
@@ -46,9 +47,14 @@ class NodeMonitor:
         """Listen; return the port. Raises OSError when it is unavailable."""
         plan = self._plan
         assert plan.metrics_port is not None
-        return await self._monitoring.start(
-            plan.host, plan.metrics_port, {b"/status": self.status.document}
-        )
+        routes = {b"/status": self.status.document}
+        try:
+            return await self._monitoring.start(plan.host, plan.metrics_port, routes)
+        except OSError as error:
+            raise OSError(
+                f"--metrics-port {plan.metrics_port} of {plan.host} is unavailable: "
+                f"{reason_of(error)}"
+            ) from error
 
     def stop(self) -> None:
         """Stop listening."""

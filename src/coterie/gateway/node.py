@@ -237,6 +237,7 @@ class Gateway:
                     raise
             else:
                 break
+        listeners.log_ports()
         self._listeners = listeners
         self._running.push_async_callback(_close, listeners)
 
@@ -401,6 +402,8 @@ class Gateway:
             await self.membership.leave()
         except CoterieError as error:
             _LOGGER.warning("leaving the nodes failed: %s", error)
+        else:
+            _LOGGER.info("drained: this node has left the group of the nodes")
         finally:
             await self._running.aclose()
 

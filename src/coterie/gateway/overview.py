@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from coterie.errors import ApiError, MalformedFrame, OperationRefused
 from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.plan import group_of, topic_of
 from coterie.gateway.status import SCHEMA
-from coterie.gateway.view import NodeInfo
+from coterie.gateway.view import FIRST_NODE_ID, NodeInfo
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_groups import (
     DescribedGroup,
@@ -48,7 +48,8 @@ class GatewayOverview(NamedTuple):
     nodes: Sequence[NodeOverview]
     shard_count: int
     is_stable: bool
-    """Whether the group is not rebalancing."""
+    """Whether the group has nodes and is not rebalancing."""
+    is_rebalancing: bool = False
 
 
 async def read_overview(
@@ -57,9 +58,10 @@ async def read_overview(
     """Return the nodes of the gateway `name` of a cluster.
 
     While the group rebalances its members are unknown, so it is asked again for up to
-    `wait_s`. Raises OperationRefused when the cluster has no such gateway, and the
-    errors of the admin client.
+    `wait_s`. Raises OperationRefused when the cluster has no such gateway or is one,
+    and the errors of the admin client.
     """
+    check_nodes(node.node_id for node in (await admin.describe_cluster()).nodes)
     topics = await admin.describe_topics([topic_of(name)])
     if (topic := topics.values.get(topic_of(name))) is None:
         error = topics.errors[topic_of(name)]
@@ -82,8 +84,33 @@ async def read_overview(
     members = _live_nodes(group) if is_stable else []
     nodes = await asyncio.gather(*map(_with_status, members))
     return GatewayOverview(
-        sorted(nodes, key=lambda node: node.info.name), len(topic.partitions), is_stable
+        sorted(nodes, key=lambda node: node.info.name),
+        len(topic.partitions),
+        is_stable,
+        is_rebalancing=bool(group.members) and not is_stable,
     )
+
+
+def check_nodes(node_ids: Iterable[int]) -> None:
+    """Raise OperationRefused when a cluster has nodes of a gateway: a gateway is no
+    upstream. One in front of itself would fence its own shards."""
+    found = next((each for each in node_ids if each >= FIRST_NODE_ID), None)
+    if found is not None:
+        raise OperationRefused(
+            f"--upstream is the address of a gateway (node id {found}): name the "
+            "brokers behind it"
+        )
+
+
+async def find_node(admin: AdminClient, name: str, node: str) -> NodeOverview | None:
+    """Return the live node of a gateway with this name, with its status; None without
+    one, and while the group rebalances. Raises the errors of `read_overview`."""
+    group = await _describe(admin, group_of(name))
+    found = _live_nodes(group) if group.group_state == _STABLE else []
+    for each in found:
+        if each.info.name == node:
+            return await _with_status(each)
+    return None
 
 
 async def _describe(admin: AdminClient, group_id: str) -> DescribedGroup:
@@ -135,8 +162,14 @@ async def _with_status(node: NodeOverview) -> NodeOverview:
         status = await asyncio.to_thread(_get, info.host, info.status_port)
     except (OSError, HTTPException, ValueError) as error:
         where = f"{info.host}:{info.status_port}"
-        return node._replace(problem=f"no status from {where}: {error}")
+        return node._replace(problem=f"no status from {where}: {_reason(error)}")
     return node._replace(status=status)
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason without the number of the system's error."""
+    text = error.strerror if isinstance(error, OSError) else None
+    return (text or str(error) or type(error).__name__).lower()
 
 
 def _get(host: str, port: int) -> Mapping[str, Any]:

@@ -129,6 +129,7 @@ class Ownership:
         self._scheduler = scheduler
         self._counts = counts
         self._shards: dict[int, _Assigned] = {}
+        self._active = 0
         self._is_check_scheduled = False
         self.lease = Lease(clock, lease_ms)
         runtime.lease = self.lease.is_held
@@ -255,6 +256,7 @@ class Ownership:
             def finished(_: DrivenShard) -> None:
                 if shard.opened is opened:
                     shard.failures, shard.is_active = 0, True
+                    self._count_active()
                     self._counts.takeovers += 1
                     self._counts.observe_takeover((self._clock() - started_ms) / 1000)
                     loaded(driven)
@@ -262,6 +264,12 @@ class Ownership:
             opened.store.load(driven, finished, failed)
 
         self._runtime.assign(index, opened.store._replace(load=load))
+
+    def _count_active(self) -> None:
+        """Log once all shards are active that are assigned."""
+        self._active += 1
+        if self._active == len(self._shards):
+            _LOGGER.info("all %d shards of this node are active", self._active)
 
     def _take_again(self, index: int) -> None:
         """Release a shard that has stopped, and take it over later."""
@@ -293,6 +301,7 @@ class Ownership:
         if shard.retry is not None:
             shard.retry.cancel()
             shard.retry = None
+        self._active -= shard.is_active
         opened, shard.opened, shard.is_active = shard.opened, None, False
         if opened is not None:
             self._runtime.release(index)

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from coterie.auth.acl import AclBindingFilter, Operation, PatternType, ResourceType
+from coterie.broker.server.security import is_loopback
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.configs import ConfigResource
-from coterie.client.admin.topics import NewTopic
+from coterie.client.admin.topics import NewTopic, TopicDescription
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -20,7 +21,9 @@ from coterie.errors import (
     SettingError,
     UnsupportedByBroker,
 )
+from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 
@@ -30,6 +33,7 @@ COMPACTED: Final = {"cleanup.policy": "compact"}
 """The configurations with which the topic of the shards is created."""
 _POLICY: Final = "cleanup.policy"
 _EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::", "*"})  # noqa: S104
+_PORT_MAX: Final = 65_535
 _REFUSALS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -63,7 +67,17 @@ def check_plan(plan: GatewayPlan) -> list[str]:
             "gateway-1.example"
         )
     _check_sasl(plan)
-    return list(_certificate_warnings(plan))
+    return [*_address_warnings(plan), *_certificate_warnings(plan)]
+
+
+def _address_warnings(plan: GatewayPlan) -> Iterator[str]:
+    advertised = plan.advertised_host
+    if is_loopback(advertised) and not is_loopback(plan.host):
+        yield (
+            f"clients are told to connect to {advertised}, which only those on this "
+            "machine can: name the host that others reach, as in --advertise "
+            "gateway-1.example"
+        )
 
 
 def _check_sasl(plan: GatewayPlan) -> None:
@@ -108,16 +122,31 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     Raises OperationRefused with every missing right, SettingError for settings that do
     not fit the cluster, and ClientError when it cannot be reached.
     """
-    await admin.describe_cluster()
+    cluster = await admin.describe_cluster()
+    check_nodes(node.node_id for node in cluster.nodes)
+    brokers = len(cluster.nodes)
+    _check_ports(plan, brokers)
     missing: list[MissingRight] = []
     warnings = [
-        *await _check_topic(plan, admin, missing),
+        *await _check_topic(plan, admin, brokers, missing),
         *await _check_authorizer(plan, admin, missing),
     ]
     await _check_group(plan, admin, missing)
     if missing:
         raise OperationRefused(_describe(missing))
     return warnings
+
+
+def _check_ports(plan: GatewayPlan, brokers: int) -> None:
+    for option, port in (
+        ("--listen", plan.port),
+        ("--advertise", plan.advertised_port or 0),
+    ):
+        if port + brokers > _PORT_MAX:
+            raise SettingError(
+                f"{option} with port {port} leaves no ports after it for the {brokers} "
+                f"brokers of upstream: use {_PORT_MAX - brokers} or less"
+            )
 
 
 def _describe(missing: list[MissingRight]) -> str:
@@ -132,19 +161,14 @@ def _describe(missing: list[MissingRight]) -> str:
 
 
 async def _check_topic(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayPlan, admin: AdminClient, brokers: int, missing: list[MissingRight]
 ) -> list[str]:
     described = await admin.describe_topics([plan.topic])
     topic = described.values.get(plan.topic)
     if topic is not None:
         await _check_policy(plan, admin, missing)
-        count = len(topic.partitions)
-        if count == plan.partition_count:
-            return []
-        return [
-            f"topic {plan.topic} has {count} partitions, so there are {count} shards; "
-            f"--partitions {plan.partition_count} has no effect on an existing gateway"
-        ]
+        replicas = min(len(each.replicas) for each in topic.partitions)
+        return [*_count_warnings(plan, topic), *replica_warnings(replicas, brokers)]
     error = described.errors[plan.topic]
     if _is_refused(error):
         # A refused Describe is answered like a refused Read or Write, which include it.
@@ -153,20 +177,36 @@ async def _check_topic(
             for operation in (Operation.READ, Operation.WRITE, Operation.CREATE)
         ]
         return []
-    await _check_creation(plan, admin, missing)
-    return []
+    factor = plan.replication_factor
+    replicas = factor if factor > 0 else default_replicas(brokers)
+    await _check_creation(plan, admin, replicas, missing)
+    return list(replica_warnings(replicas, brokers))
+
+
+def _count_warnings(plan: GatewayPlan, topic: TopicDescription) -> Iterator[str]:
+    count = len(topic.partitions)
+    if count != plan.partition_count:
+        yield (
+            f"topic {plan.topic} has {count} partitions, so there are {count} shards; "
+            f"--partitions {plan.partition_count} has no effect on an existing gateway"
+        )
+
+
+def replica_warnings(replicas: int, brokers: int) -> Iterator[str]:
+    """Yield a warning about a topic of one replica in a larger cluster."""
+    if replicas == 1 and brokers > 1:
+        yield (
+            "the topic of the gateway has one replica: while a broker is down, its "
+            "shards serve no groups, and with its disk their offsets are lost; a new "
+            "gateway has 3 with --replication-factor 3, an existing one by a "
+            "reassignment of its partitions (kafka-reassign-partitions.sh)"
+        )
 
 
 async def _check_creation(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayPlan, admin: AdminClient, replicas: int, missing: list[MissingRight]
 ) -> None:
-    factor = plan.replication_factor
-    new = NewTopic(
-        plan.topic,
-        plan.partition_count,
-        factor if factor > 0 else None,
-        COMPACTED,
-    )
+    new = NewTopic(plan.topic, plan.partition_count, replicas, COMPACTED)
     created = await admin.create_topics([new], validate_only=True)
     error = created.errors.get(plan.topic)
     if error is None or _has_code(error, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -192,7 +232,8 @@ async def _check_policy(
             raise SettingError(
                 f"topic {plan.topic} has {_POLICY}={entry.value}, which deletes "
                 f"committed offsets: coterie topics configs set {plan.topic} "
-                f"{_POLICY}=compact --execute"
+                f"--config {_POLICY}=compact --execute --bootstrap-server "
+                f"{plan.bootstrap}"
             )
     if (error := described.errors.get(resource)) is not None and _is_refused(error):
         missing.append(
@@ -218,6 +259,22 @@ async def _check_group(
     operations = group.authorized_operations
     if operations is not None and Operation.READ not in operations:
         missing.append(right)
+    elif group.members:
+        await _check_node(plan, admin)
+
+
+async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:
+    """Refuse the name of a node that runs: it would end when this one joins."""
+    node = await find_node(admin, plan.name, plan.node)
+    status = node and node.status
+    if node is None or not status or status["stopping"]:
+        return
+    if status["node"] == plan.node:
+        raise OperationRefused(
+            f"node {plan.node} of gateway {plan.name} runs at {node.info.host}:"
+            f"{node.info.port}: give this one a name of its own with --node, or stop "
+            "that one first"
+        )
 
 
 async def _check_authorizer(

@@ -102,12 +102,39 @@ def test_a_node_that_does_not_answer_is_a_failure() -> None:
     outcome = status_outcome(overview(dead, shards=1), by_shard=False)
     assert outcome.exit_code is Exit.FAILED
     assert outcome.items[0]["error"]["code"] == "NO_STATUS"  # type: ignore[index,call-overload]
+    # Once for the node, and not for each of its shards.
+    assert (outcome.failed, outcome.failures) == (1, ())
+    assert "0 of 1 shards" not in outcome.notes[0]
+    assert "leaves after its session time-out" in outcome.notes[1]
+
+
+def test_a_silent_node_beside_others_leaves_its_shards_uncounted() -> None:
+    dead = NodeOverview(info("gw-2"), (1,), None, "no status from gw-2:9644: refused")
+    outcome = status_outcome(
+        overview(node("gw-1", shard(0)), dead, shards=2), by_shard=False
+    )
+    assert outcome.notes[0] == "1 of 2 shards are known to be active on 2 nodes"
 
 
 def test_a_gateway_without_nodes_has_exit_code_1() -> None:
     outcome = status_outcome(GatewayOverview((), 2, is_stable=False), by_shard=False)
     assert outcome.exit_code is Exit.FAILED
-    assert outcome.notes[0].startswith("no nodes are alive")
+    assert outcome.notes[0].startswith("no node is alive: start one")
+
+
+def test_a_rebalance_of_the_nodes_is_said() -> None:
+    moving = GatewayOverview((), 2, is_stable=False, is_rebalancing=True)
+    outcome = status_outcome(moving, by_shard=False)
+    assert outcome.notes[0].startswith("the nodes are rebalancing")
+
+
+def test_fewer_nodes_than_wanted_are_a_failure() -> None:
+    for by_shard in (False, True):
+        missing = status_outcome(HEALTHY, by_shard=by_shard, nodes_wanted=3)
+        assert (missing.exit_code, missing.failed) == (Exit.FAILED, 1)
+        [failure] = missing.failures
+        assert failure.message == "2 of 3 nodes are alive"
+    assert status_outcome(HEALTHY, by_shard=False, nodes_wanted=2).failed == 0
 
 
 @pytest.mark.parametrize("by_shard", [False, True])

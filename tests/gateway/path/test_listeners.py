@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.gateway.path.addresses import UpstreamBroker
+from coterie.gateway.path.listeners import open_listeners
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.fake_upstream import FakeUpstream
@@ -122,3 +123,19 @@ def test_known_ids_keep_their_ports_without_an_address(upstream: FakeUpstream) -
             assert client.is_closed()
         with gateway.client():
             assert addresses.candidates(None) == [addresses.brokers[3]]
+
+
+def test_an_unavailable_port_is_named_with_all_that_are_needed(
+    gateway: ThreadGateway,
+) -> None:
+    def start(port: int) -> str:
+        with pytest.raises(OSError) as failed:  # noqa: PT011 - its text is asserted
+            gateway.run(open_listeners(gateway.path, HOST, port))
+        return str(failed.value)
+
+    assert start(gateway.port) == (
+        f"cannot listen on {HOST}:{gateway.port}, the port of coordination: address "
+        f"already in use; the node needs the ports {gateway.port} to "
+        f"{gateway.port + 1}, the first from --listen"
+    )
+    assert "the port of coordination: the largest port is 65535" in start(65_536)

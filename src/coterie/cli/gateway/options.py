@@ -1,10 +1,18 @@
-"""The connection options of gateway commands: --upstream, and those of all commands."""
+"""Options that the commands of the gateway share, and the types of their values."""
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
+from typing import Final
 
 from coterie.cli.connect import add_connection_options
+
+NODES_MAX: Final = 10_000
+_NAME_MAX: Final = 200
+"""Topics have names of up to 249 characters; the prefix takes some."""
+_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{_NAME_MAX}}}")
 
 
 def add_upstream_options(parser: argparse.ArgumentParser) -> None:
@@ -18,3 +26,27 @@ def add_upstream_options(parser: argparse.ArgumentParser) -> None:
         help="addresses of one or more brokers (or COTERIE_BOOTSTRAP_SERVER)",
     )
     add_connection_options(parser, names_cluster=False)
+    parser.set_defaults(cluster_option="--upstream")
+
+
+def gateway_name(text: str) -> str:
+    """Return a name that may be part of a topic's name. Raises ArgumentTypeError."""
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name: use up to {_NAME_MAX} letters, digits, '.', '_' "
+            "and '-'"
+        )
+    return text
+
+
+def number_to(most: int) -> Callable[[str], int]:
+    """Return a function for argparse that parses a number from 1."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number from 1 to {most}"
+            )
+        return int(text)
+
+    return parse

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
 from coterie.cli.durations import whole_duration_of
-from coterie.cli.gateway.options import add_upstream_options
+from coterie.cli.gateway.options import (
+    add_upstream_options,
+    gateway_name,
+    number_to,
+)
 from coterie.cli.serve import (
     configure_logging,
     parse_advertised,
@@ -69,9 +72,6 @@ _SHARDS_MAX: Final = 10_000
 _REPLICAS_MAX: Final = 32_767
 _SESSION_MIN_MS: Final = 1_000
 _SESSION_MAX_MS: Final = 1_800_000
-_NAME_MAX: Final = 200
-"""Topics have names of up to 249 characters; the prefix takes some."""
-_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{_NAME_MAX}}}")
 
 
 def _declare_gateway(parser: argparse.ArgumentParser) -> None:
@@ -80,14 +80,14 @@ def _declare_gateway(parser: argparse.ArgumentParser) -> None:
     add(
         "--name",
         metavar="NAME",
-        type=_name,
+        type=gateway_name,
         default="gateway",
         help="name of the gateway, the same on all its nodes (default gateway)",
     )
     add(
         "--node",
         metavar="NAME",
-        type=_name,
+        type=gateway_name,
         help="name of this node, which no other has and which it keeps over restarts "
         "(default: the host's name and the port)",
     )
@@ -126,17 +126,17 @@ def _declare_state(parser: argparse.ArgumentParser) -> None:
     add(
         "--partitions",
         metavar="N",
-        type=_number_to(_SHARDS_MAX),
+        type=number_to(_SHARDS_MAX),
         default=50,
         help="partitions of __coterie_NAME when it is created (default 50)",
     )
     add(
         "--replication-factor",
         metavar="N",
-        type=_number_to(_REPLICAS_MAX),
+        type=number_to(_REPLICAS_MAX),
         default=-1,
-        help="replicas of __coterie_NAME when it is created (default: upstream's "
-        "default.replication.factor)",
+        help="replicas of __coterie_NAME when it is created (default: 3, or one for "
+        "each broker of a smaller cluster)",
     )
     add(
         "--data",
@@ -284,29 +284,6 @@ def _default_node(port: int) -> str:
 
 def _print_address(address: str) -> None:
     print(f"coterie gateway ready on {address}", flush=True)
-
-
-def _name(text: str) -> str:
-    """Return a name that may be part of a topic's name. Raises ArgumentTypeError."""
-    if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a name: use up to {_NAME_MAX} letters, digits, '.', '_' "
-            "and '-'"
-        )
-    return text
-
-
-def _number_to(most: int) -> Callable[[str], int]:
-    """Return a function for argparse that parses a number from 1."""
-
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from 1 to {most}"
-            )
-        return int(text)
-
-    return parse
 
 
 RUN: Final = Command(

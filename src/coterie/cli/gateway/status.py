@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options, on_cluster
 from coterie.cli.durations import duration_of
-from coterie.cli.gateway.options import add_upstream_options
+from coterie.cli.gateway.options import (
+    NODES_MAX,
+    add_upstream_options,
+    gateway_name,
+    number_to,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 _REBALANCE_S: Final = 10.0
 """How long the group may rebalance before the command gives up."""
 _POLL_S: Final = 0.5
+_NO_STATUS: Final = "NO_STATUS"
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +32,25 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add(
         "--name",
         metavar="NAME",
+        type=gateway_name,
         default="gateway",
         help="name of the gateway (default gateway)",
     )
     add("--shards", action="store_true", help="a row for each shard")
     add(
+        "--nodes",
+        metavar="N",
+        type=number_to(NODES_MAX),
+        default=0,
+        help="fail while fewer nodes than these are alive (default: one will do)",
+    )
+    add(
         "--wait",
         metavar="SECONDS",
         type=duration_of("seconds"),
         default=0.0,
-        help="wait until every shard is active, for so long at most, in seconds or as "
-        "1m (default: do not wait)",
+        help="wait until every shard is active, and --nodes are alive, for so long at "
+        "most, in seconds or as 1m (default: do not wait)",
     )
 
 
@@ -51,25 +65,32 @@ async def show_status(run: Run) -> Outcome:
     ends_s = loop.time() + options.wait
     while True:
         overview = await read_overview(run.admin, options.name, wait_s=_REBALANCE_S)
-        outcome = status_outcome(overview, by_shard=options.shards)
+        outcome = status_outcome(
+            overview, by_shard=options.shards, nodes_wanted=options.nodes
+        )
         if not outcome.failed or loop.time() >= ends_s:
             return outcome
         await asyncio.sleep(_POLL_S)
 
 
-def status_outcome(overview: GatewayOverview, *, by_shard: bool) -> Outcome:
-    """Return the outcome: a failure for each shard that no node is known to serve."""
+def status_outcome(
+    overview: GatewayOverview, *, by_shard: bool, nodes_wanted: int = 0
+) -> Outcome:
+    """Return the outcome: a failure for each shard that no node is known to serve, and
+    one for fewer live nodes than wanted."""
     from coterie.cli.output.outcome import Outcome
 
     shards = _shard_items(overview)
     nodes = [_node_item(node) for node in overview.nodes]
     active = sum(1 for each in shards if each["phase"] == "active")
-    failures = () if by_shard else tuple(_shard_failures(shards))
+    failures = list(_node_failures(overview, nodes_wanted))
+    if not by_shard:
+        failures += _shard_failures(shards)
     return Outcome(
         schema="coterie.gateway.shard" if by_shard else "coterie.gateway.node",
         columns=_shard_columns() if by_shard else _node_columns(),
         items=tuple(shards if by_shard else nodes),
-        failures=failures,
+        failures=tuple(failures),
         summary={
             "nodes": len(nodes),
             "shards": overview.shard_count,
@@ -84,14 +105,25 @@ def status_outcome(overview: GatewayOverview, *, by_shard: bool) -> Outcome:
 def _notes(overview: GatewayOverview, active: int) -> Iterator[str]:
     count = overview.shard_count
     nodes = len(overview.nodes)
-    if not overview.is_stable:
-        yield "no nodes are alive, or their group is rebalancing: try again"
-    elif any(node.status for node in overview.nodes):
-        yield f"{active} of {count} shards are active on {nodes} nodes"
-    else:
+    silent = sum(1 for node in overview.nodes if not node.status)
+    if overview.is_rebalancing:
+        yield "the nodes are rebalancing: try again, or use --wait 1m"
+    elif not nodes:
+        yield "no node is alive: start one with coterie gateway run"
+    elif silent == nodes:
         yield f"{count} shards are assigned; no node says which of them are active"
+    elif silent:
+        yield f"{active} of {count} shards are known to be active on {nodes} nodes"
+    else:
+        on = "1 node" if nodes == 1 else f"{nodes} nodes"
+        yield f"{active} of {count} shards are active on {on}"
     for node in overview.nodes:
-        if node.problem:
+        if node.problem and node.info.status_port:
+            yield (
+                f"{node.info.name}: {node.problem}; a node that has died leaves after "
+                "its session time-out"
+            )
+        elif node.problem:
             yield f"{node.info.name}: {node.problem}"
 
 
@@ -134,7 +166,7 @@ def _shard_item(shard: int, owner: NodeOverview | None) -> Item:
             "NOT_ACTIVE", f"{owner.info.name} has not taken the shard over yet"
         )
     elif owner.info.status_port:
-        item["error"] = _error("NO_STATUS", owner.problem)
+        item["error"] = _error(_NO_STATUS, owner.problem)
     return item
 
 
@@ -153,8 +185,18 @@ def _shard_failures(shards: list[Item]) -> Iterator[Failure]:
     from coterie.cli.output.outcome import Failure
 
     for each in shards:
-        if isinstance(error := each["error"], dict):
+        error = each["error"]
+        # The row of a node that does not answer has this error already.
+        if isinstance(error, dict) and error["code"] != _NO_STATUS:
             yield Failure("shard", str(each["shard"]), error["code"], error["message"])
+
+
+def _node_failures(overview: GatewayOverview, wanted: int) -> Iterator[Failure]:
+    from coterie.cli.output.outcome import Failure
+
+    alive = len(overview.nodes)
+    if alive < wanted:
+        yield Failure("", "", "TOO_FEW_NODES", f"{alive} of {wanted} nodes are alive")
 
 
 def _shard_columns() -> tuple[Column, ...]:
@@ -199,7 +241,7 @@ def _node_item(node: NodeOverview) -> Item:
         "fenced": status["fenced"] if status else None,
         "stopping": status["stopping"] if status else None,
         "error": (
-            _error("NO_STATUS", node.problem)
+            _error(_NO_STATUS, node.problem)
             if node.problem and info.status_port
             else None
         ),
@@ -242,13 +284,13 @@ examples:
       a row for each node
   coterie gateway status --upstream kafka:9092 --shards
       a row for each shard: its owner, phase and epoch
-  coterie gateway status --upstream kafka:9092 --wait 1m && ./restart-next-node
-      continue a rolling upgrade once every shard is active
+  coterie gateway status --upstream kafka:9092 --nodes 3 --wait 2m
+      during a rolling upgrade: until 3 nodes are alive and every shard is active
   coterie gateway status --upstream kafka:9092 --output json
       for programs: summary.active and summary.shards
 
-exit codes: 0 all shards are active, 1 a shard has no active owner or a node does not
-answer, 2 usage error
+exit codes: 0 all shards are active; 1 a shard has no active owner, a node does not
+answer, or fewer than --nodes are alive; 2 usage error
 """,
     options=(_declare, add_output_options, add_upstream_options),
     run=on_cluster(show_status),

@@ -50,15 +50,18 @@ class Target(NamedTuple):
     """A description of the principal for people, from the client's settings."""
 
 
-def make_target(values: Mapping[str, SettingValue]) -> Target:
-    """Return the cluster and the client's options. Raises SettingError."""
+def make_target(
+    values: Mapping[str, SettingValue], option: str = "--bootstrap-server"
+) -> Target:
+    """Return the cluster and the client's options. `option` is the one that names the
+    cluster. Raises SettingError."""
     from coterie.client.options import ClientOptions
 
     settings = SettingReader(values)
     bootstrap = settings.text("bootstrap.servers")
     if not bootstrap:
         raise SettingError(
-            "no cluster is named; use --bootstrap-server HOST:PORT, "
+            f"no cluster is named; use {option} HOST:PORT, "
             "COTERIE_BOOTSTRAP_SERVER, or a profile with bootstrap.servers"
         )
     protocol = settings.word("security.protocol")

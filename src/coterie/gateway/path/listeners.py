@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from functools import partial
 from typing import Final
 
@@ -23,6 +24,7 @@ from coterie.gateway.path.data_path import DataPath
 _LOGGER = logging.getLogger(__name__)
 
 _SWEEPS_PER_IDLE_LIMIT: Final = 10
+_PORT_MAX: Final = 65_535
 
 
 class Listeners:
@@ -47,6 +49,19 @@ class Listeners:
         self.path.addresses.on_new = self._schedule_opening
         self._sweep()
         self._check_progress()
+
+    def log_ports(self) -> None:
+        """Log which ports clients need to reach."""
+        brokers = self.path.addresses.count
+        _LOGGER.info(
+            "listening on %s, port %d for coordination, %d to %d for the %d brokers of "
+            "upstream",
+            self._host,
+            self._port,
+            self._port + 1,
+            self._port + brokers,
+            brokers,
+        )
 
     async def stop_accepting(self) -> None:
         """Accept no more connections, and let those that are accepted begin.
@@ -94,21 +109,35 @@ class Listeners:
             except OSError as error:
                 if self.path.addresses.on_new is None:
                     raise
-                _LOGGER.error("no port for upstream broker %d: %s", at, error)
+                _LOGGER.error("clients cannot reach an upstream broker: %s", error)
                 return
             self._opened += 1
 
     async def _listen(self, at: int | None, port: int) -> None:
         security = self.path.connections.security
-        server = await self._loop.create_server(
-            partial(self._accept, at),
-            self._host,
-            port,
-            backlog=BACKLOG,
-            ssl=security.tls,
-            ssl_handshake_timeout=security.timeout_s if security.tls else None,
-        )
+        try:
+            if port > _PORT_MAX:  # asyncio would listen on a free port
+                raise OSError(f"the largest port is {_PORT_MAX}")
+            server = await self._loop.create_server(
+                partial(self._accept, at),
+                self._host,
+                port,
+                backlog=BACKLOG,
+                ssl=security.tls,
+                ssl_handshake_timeout=security.timeout_s if security.tls else None,
+            )
+        except OSError as error:
+            raise OSError(self._explain(at, port, error)) from error
         self._servers.append(server)
+
+    def _explain(self, at: int | None, port: int, error: OSError) -> str:
+        addresses = self.path.addresses
+        use = "coordination" if at is None else f"broker {addresses.broker_at(at)}"
+        return (
+            f"cannot listen on {self._host}:{port}, the port of {use}: "
+            f"{reason_of(error)}; the node needs the ports {self._port} to "
+            f"{self._port + addresses.count}, the first from --listen"
+        )
 
     def _accept(self, at: int | None) -> ClientSide:
         broker_id = None if at is None else self.path.addresses.broker_at(at)
@@ -130,6 +159,13 @@ class Listeners:
         self.path.connections.check_progress()
         for connection in tuple(self.open):
             connection.check_progress()
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a port is unavailable, without asyncio's words about it."""
+    number = error.errno or 0  # negative for a name that does not resolve
+    reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return reason.lower()
 
 
 async def open_listeners(path: DataPath, host: str, port: int) -> Listeners:

@@ -112,9 +112,7 @@ class AclFeed:
             if error.code is not ErrorCode.SECURITY_DISABLED or self._was_enforced:
                 raise
             self._acls.enforce(is_enforced=False)
-            _LOGGER.warning(
-                "upstream has no authorizer: every principal may use every group"
-            )
+            _LOGGER.info("upstream has no authorizer")  # a warning of `preflight`
         else:
             self._apply(bindings)
             self._acls.enforce(is_enforced=True)

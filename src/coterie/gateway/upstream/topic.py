@@ -58,7 +58,7 @@ async def open_topic(
         if not _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             raise error
         if replication_factor < 0:
-            replication_factor = min(REPLICAS, len(cluster.nodes))
+            replication_factor = default_replicas(len(cluster.nodes))
         new = NewTopic(
             name,
             partition_count,
@@ -72,6 +72,11 @@ async def open_topic(
             raise failed
         topic = (await admin.describe_topics([name])).one(name)
     return _shards_topic(topic, cluster.cluster_id)
+
+
+def default_replicas(brokers: int) -> int:
+    """Return the number of replicas in a cluster of so many live brokers."""
+    return min(REPLICAS, brokers)
 
 
 def _configs(replication_factor: int, message_bytes_max: int) -> dict[str, str]:
