@@ -42,6 +42,7 @@ from coterie.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from coterie.wire.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
 )
@@ -232,6 +233,20 @@ def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> Non
     read = rewritten(DescribeTopicPartitionsResponse(topics=topics), 0)
 
     assert [topic["isinternal"] for topic in read["topics"]] == [False, True]
+
+
+def test_the_cursor_at_the_gateways_topic_stays() -> None:
+    """`rewritten` refuses bytes after the response."""
+    cursor = Cursor(topic_name=TOPIC, partition_index=7)
+
+    read = rewritten(DescribeTopicPartitionsResponse(next_cursor=cursor), 0)
+
+    assert read["nextcursor"] == {"topicname": TOPIC, "partitionindex": 7}
+
+
+def test_a_broker_with_a_negative_id_is_no_valid_response() -> None:
+    with pytest.raises(MalformedFrame, match="-2"):
+        rewritten(FindCoordinatorResponse(node_id=-2, host="up", port=1), 3)
 
 
 @pytest.mark.parametrize("version", range(1, 4))

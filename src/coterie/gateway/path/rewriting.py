@@ -12,7 +12,7 @@ the gateway advertises version 15, which differs in nothing else that consumers 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -364,18 +364,20 @@ class Rewriting:
             each.host, each.port = self._addresses.advertised(each.node_id)
         return encode(response, version)
 
-    def _learn(self, brokers: Any) -> None:
-        self._addresses.learn(
-            UpstreamBroker(broker_id, host, port)
-            for broker_id, host, port in brokers
-            if broker_id >= 0
-        )
+    def _learn(self, brokers: Iterable[tuple[int, str, int]]) -> None:
+        """Store the addresses of brokers. Raises MalformedFrame for a negative id."""
+        known = [UpstreamBroker(*each) for each in brokers]
+        for each in known:
+            if each.broker_id < 0:
+                raise MalformedFrame(f"upstream has a broker with id {each.broker_id}")
+        self._addresses.learn(known)
 
     def _mark_internal(self, topics: bytes, *, is_compact: bool, gap: int) -> bytes:
         """Set `is_internal` of the gateway's own topic.
 
         Its name with its length is searched for, as only names of topics are strings
-        there. Between the name and the flag are `gap` bytes.
+        there. Between the name and the flag are `gap` bytes. In the cursor at the end
+        of DescribeTopicPartitions the name has no flag.
         """
         name = self._topic.encode()
         size = write_uvarint(len(name) + 1) if is_compact else _int16(len(name))
@@ -383,6 +385,8 @@ class Rewriting:
         if at < 0:
             return topics
         at += len(size) + len(name) + gap
+        if at >= len(topics):
+            return topics
         return topics[:at] + b"\1" + topics[at + 1 :]
 
 
