@@ -29,7 +29,8 @@ from typing import Final
 from coterie.errors import MalformedFrame
 from fuzz.mutator import mutate
 from fuzz.requests import BugFound, Fuzzer
-from fuzz.targets import Target, families, targets
+from fuzz.target import Target
+from fuzz.targets import families, targets
 
 SECONDS: Final = 60.0
 INPUTS_MAX: Final = 50_000_000

@@ -6,10 +6,9 @@ The seeds of a target are valid inputs for the mutator.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms
 from coterie.broker.coordinator.record_serde import TYPES, decode_record, encode_record
@@ -44,19 +43,12 @@ from coterie.wire.record_batch import (
     encode_marker,
     split_batches,
 )
-from coterie.wire.schema import Field, Message, Struct
+from coterie.wire.schema import Message
+from fuzz.gateway_targets import gateway_targets
 from fuzz.pipeline_targets import segment, silver
+from fuzz.target import Target, full
 
 FRAME_BYTES_MAX: Final = 100_000
-
-
-@dataclass(frozen=True)
-class Target:
-    """A decoder, and valid inputs for it."""
-
-    name: str
-    run: Callable[[bytes], object]
-    seeds: Sequence[bytes]
 
 
 def targets() -> Iterator[Target]:
@@ -94,6 +86,7 @@ def _messages() -> Iterator[Target]:
 
 
 def _others() -> Iterator[Target]:
+    yield from gateway_targets()
     yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
     yield Target(
         "frames before authentication", _before_authentication, list(_sasl_seeds())
@@ -124,30 +117,6 @@ def _message(cls: type[Message], version: int) -> Target:
 
     name = f"{cls.__name__} v{version}"
     return Target(name, run, [encode(cls(), version), encode(full(cls), version)])
-
-
-def full(cls: type[Struct]) -> Any:
-    """Return a value in which each array has one element and all nested structs are
-    present.
-    """
-    return cls(
-        **{
-            name: _full_field(declared)
-            for name, declared in cls.FIELDS.items()
-            if declared.kind in ("array", "struct", "string")
-        }
-    )
-
-
-def _full_field(declared: Field) -> Any:
-    if declared.kind == "string":
-        return "ab"
-    if isinstance(declared.element, str):
-        element: Any = {"string": "t", "uuid": bytes(16)}.get(declared.element, 1)
-    else:
-        assert declared.element is not None
-        element = full(declared.element)
-    return [element] if declared.kind == "array" else element
 
 
 def _frame(api: Api) -> bytes:

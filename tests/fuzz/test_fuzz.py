@@ -9,7 +9,8 @@ import pytest
 from coterie.errors import MalformedFrame
 from fuzz.__main__ import attempt, fuzz_decoders, main
 from fuzz.mutator import INPUT_BYTES_MAX, mutate
-from fuzz.targets import Target, targets
+from fuzz.target import Target
+from fuzz.targets import targets
 
 
 @pytest.mark.slow
