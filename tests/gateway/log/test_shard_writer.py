@@ -251,6 +251,23 @@ def test_an_error_that_repetition_cannot_solve_fails_everything(
     assert world.log.next_offset(WHERE) == 0
 
 
+@pytest.mark.parametrize("step", ["acknowledged", "take"])
+def test_a_bug_fails_the_shard_instead_of_leaving_writes_without_an_outcome(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(world.log, step, fail)
+    world.write(b"a")
+    world.loop.settle()
+    if world.upstream.requests:
+        world.upstream.answer()
+    assert len(world.failures) == 1
+    assert isinstance(world.outcomes[b"a"], LogError)
+    assert world.writer.producer.producer_id < 0
+
+
 def test_a_closed_writer_refuses_what_is_staged(world: World) -> None:
     world.writer.close(LogError("released"))
     world.write(b"a")

@@ -208,7 +208,7 @@ class ShardWriter(Durability):
         """Write all staged appends after the callbacks of this loop iteration."""
         if not self._scheduled:
             self._scheduled = True
-            self._scheduler.call_soon(self._start)
+            self._scheduler.call_soon(lambda: self._guard(self._start))
 
     # Ownership.
 
@@ -371,7 +371,7 @@ class ShardWriter(Durability):
 
         def answered(result: LogOffset | CoterieError) -> None:
             if self._era == era:
-                self._answered(batch, result)
+                self._guard(lambda: self._answered(batch, result))
 
         self._upstream.produce(
             self._partition,
@@ -436,25 +436,28 @@ class ShardWriter(Durability):
         """Complete the acknowledged batches that no earlier one keeps waiting."""
         log = self._log
         calls = _Calls()
-        while self._pending and self._pending[0].is_acknowledged:
-            batch = self._pending.popleft()
-            corrected = self._corrected - batch.corrected
-            log.acknowledged(batch.first, batch.base, batch.count, corrected)
-            if batch.done is not None:
-                log.settle_reserved(batch.first, batch.count)
-                done = _bound(batch.done, batch.first)
-                if self.before_replay is not None:
-                    done = partial(self.before_replay, log.upstream_end, done)
-                calls.calls.append(done)
-            write = batch.completes
-            if write is not None:
-                log.settle(write.staged)
-                self.durable_sequence = write.number
-                self.last_error = None
-                calls.calls += [_bound(done, None) for done in write.waiting]
-        if self.is_idle:
-            log.align()
-        calls.run()
+        try:
+            while self._pending and self._pending[0].is_acknowledged:
+                batch = self._pending[0]
+                corrected = self._corrected - batch.corrected
+                log.acknowledged(batch.first, batch.base, batch.count, corrected)
+                if batch.done is not None:
+                    log.settle_reserved(batch.first, batch.count)
+                    done = _bound(batch.done, batch.first)
+                    if self.before_replay is not None:
+                        done = partial(self.before_replay, log.upstream_end, done)
+                    calls.calls.append(done)
+                write = batch.completes
+                if write is not None:
+                    log.settle(write.staged)
+                    self.durable_sequence = write.number
+                    self.last_error = None
+                    calls.calls += [_bound(done, None) for done in write.waiting]
+                self._pending.popleft()
+            if self.is_idle:
+                log.align()
+        finally:
+            calls.run()
         if self._pending or self._waiting or log.has_staged():
             self.wake()
 
@@ -483,13 +486,22 @@ class ShardWriter(Durability):
             self._is_recovering = False
             self._send()
 
-        self._scheduler.call_later(delay_s, resume)
+        self._scheduler.call_later(delay_s, lambda: self._guard(resume))
 
     def _fence(self, error: CoterieError) -> None:
         _LOGGER.error("shard %d has another owner: %s", self._partition, error)
         calls = self._stop(_log_error(self._partition, error))
         self._call_plain(self._on_fenced)
         calls.run()
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """Make a step. After a bug the writer fails: its state is not reliable."""
+        try:
+            step()
+        except Exception as bug:
+            _LOGGER.exception("shard %d: a bug in writing", self._partition)
+            reason = f"a bug: {type(bug).__name__}: {bug}"
+            self._fail(LogError(f"shard {self._partition} cannot write: {reason}"))
 
     def _fail(self, error: LogError) -> None:
         self.failures += 1
