@@ -236,7 +236,7 @@ def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> Non
 
 
 def test_the_cursor_at_the_gateways_topic_stays() -> None:
-    """`rewritten` refuses bytes after the response."""
+    # `rewritten` refuses bytes after the response.
     cursor = Cursor(topic_name=TOPIC, partition_index=7)
 
     read = rewritten(DescribeTopicPartitionsResponse(next_cursor=cursor), 0)
