@@ -20,6 +20,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
 )
 from tests.broker.server.harness import ThreadServer
+from tests.support.waiting import eventually
 
 PARTITIONS = 3
 
@@ -36,6 +37,14 @@ def upstream_server() -> Iterator[str]:
         return
     with ThreadServer(group_initial_rebalance_delay_ms=0) as server:
         yield "{}:{}".format(*server.addresses[0])
+
+
+def has_leaders(admin: SyncAdmin, topic: str) -> bool:
+    """Return whether each partition of a topic has a leader."""
+    described = admin.describe_topics([topic])
+    return described.ok and all(
+        partition.leader_id >= 0 for partition in described.one(topic).partitions
+    )
 
 
 class Pair:
@@ -55,11 +64,16 @@ class Pair:
         return assembly.broker
 
     def create_topic(self, *addresses: str) -> None:
-        """Create the topic in both clusters, or at some addresses."""
+        """Create the topic in both clusters, or at some addresses, and wait until its
+        offsets can be committed: Kafka's brokers know a new topic a moment later."""
         topic = NewTopic(self.topic, partitions=PARTITIONS, replication_factor=1)
         for address in addresses or (self.upstream, self.own):
             with SyncAdmin(address) as admin:
                 admin.create_topics([topic]).all()
+                eventually(
+                    lambda: has_leaders(admin, self.topic),
+                    expected=f"{address} knows the topic",
+                )
 
     def partition(self, number: int) -> TopicPartition:
         return TopicPartition(self.topic, number)

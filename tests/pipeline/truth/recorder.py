@@ -267,7 +267,11 @@ class Recorder:
 
     def wait_for_expiry(self, group: str, topic: str) -> None:
         """Wait until the broker has deleted a group's offsets of a topic."""
-        self._wait_for_loss(group, topic, now(), "expired")
+        commits = self.journal.commits_of().items()
+        # They may have expired before this call, but not before they were committed.
+        spans = [each[-1].span for key, each in commits if key[:2] == (group, topic)]
+        from_s = min(span.from_s for span in spans)
+        self._wait_for_loss(group, topic, from_s, "expired")
 
     def _wait_for_loss(self, group: str, topic: str, from_s: float, cause: str) -> None:
         def has_none() -> bool:
