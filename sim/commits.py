@@ -92,6 +92,9 @@ class Ledger:
         self._writes: dict[Place, list[_Write]] = {}
         self.uncertain = _UNCERTAIN
         """The errors of a commit that may be in the log or not."""
+        self.transactions_are_upstream = False
+        """Whether a commit in a transaction is written later than it is handled, and
+        may be in the log whatever its error is."""
 
     def group_ids(self) -> set[GroupId]:
         """Return the ids of all groups with commits."""
@@ -114,19 +117,21 @@ class Ledger:
             for place, part, offset in self._named(request)
         ]
 
+        # The partitions of a response are not in the order of the request, from which
+        # a handler may remove some.
+        asked = [
+            (topic.name or topic.topic_id, each.partition_index)
+            for topic in request.topics
+            for each in topic.partitions
+        ]
+
         def answered(response: Any) -> None:
-            # The partitions of a response are not in the order of the request.
             codes = {
                 (name, each.partition_index): each.error_code
                 for topic in response.topics
                 for each in topic.partitions
                 for name in (topic.name, topic.topic_id)
             }
-            asked = (
-                (topic.name or topic.topic_id, each.partition_index)
-                for topic in request.topics
-                for each in topic.partitions
-            )
             for key, (place, write, verdict) in zip(asked, written, strict=True):
                 code = ErrorCode(codes[key])
                 self._settle(place, write, code)
@@ -223,6 +228,13 @@ class Ledger:
                 at = writes.index(write)
                 pending = [each for each in writes[:at] if each.may_be_pending]
                 writes[:at] = pending
+            elif write in writes[:-1] and self.transactions_are_upstream:
+                # It was written before or after what was handled since.
+                later = _Write(write.offset, transaction=write.transaction)
+                later.may_be_deleted = write.may_be_deleted
+                writes.append(later)
+        elif write.transaction is not None and self.transactions_are_upstream:
+            return
         elif code not in self.uncertain:
             write.fate = Fate.REFUSED
             if write in writes:

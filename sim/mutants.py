@@ -90,14 +90,17 @@ def _find_broken(mutant: Mutant, where: Path) -> str | None:
     worlds = ["-m", "sim", "--seeds", f"1-{WORLDS}", "--until-broken"]
     if mutant.is_of_gateway:
         worlds.append("--gateway")
-    done = subprocess.run(
-        [sys.executable, *worlds],
-        cwd=where,
-        env={**os.environ, "PYTHONPATH": str(where / "src")},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, *worlds],
+            cwd=where,
+            env={**os.environ, "PYTHONPATH": str(where / "src")},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+    except subprocess.TimeoutExpired:
+        return None  # a world that does not end shows nothing
     broken = [line for line in done.stdout.splitlines() if "BROKEN" in line]
     return broken[0] if broken else None

@@ -22,7 +22,9 @@ from sim.world import World
 ARRIVE_WITHIN_MS: Final = 5_000
 _COMPARE_EVERY_MS: Final = 20_000
 _CHECK_EVERY_MS: Final = 1_000
-_LASTS_MS: Final = 2_000
+_LASTS_MS: Final = 4_000
+"""The time for which order must last: longer than the interval of heartbeats, with one
+of which a new member repeats what it subscribes to."""
 LATE_MS: Final = 10_000
 """The time after which delayed messages have arrived."""
 

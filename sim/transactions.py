@@ -124,10 +124,21 @@ class Producers:
         self, transaction: Transaction, group_id: GroupId, member: Member | None
     ) -> None:
         environment = self._environment
-        rng, topics = environment.rng, environment.topics
-        if not transaction.is_open or not topics.known:
+        if not transaction.is_open or not environment.topics.known:
             return
-        version = rng.choice((5, _TOPIC_IDS_SINCE))
+        version = environment.rng.choice((5, _TOPIC_IDS_SINCE))
+        request = self._commit_request(transaction, group_id, member, version)
+        self._call(request.transactional_id, group_id, request, version)
+
+    def _commit_request(
+        self,
+        transaction: Transaction,
+        group_id: GroupId,
+        member: Member | None,
+        version: int,
+    ) -> TxnOffsetCommitRequest:
+        """Return a commit to some partitions of a topic, as a member or as none."""
+        rng, topics = self._environment.rng, self._environment.topics
         name = rng.choice(sorted(topics.known))
         topic_id, count = topics.known[name]
         request = TxnOffsetCommitRequest(
@@ -156,7 +167,7 @@ class Producers:
             request.member_id = member.member_id
             request.group_instance_id = member.instance_id
             request.generation_id_or_member_epoch = member.epoch_or_generation
-        self._call(request.transactional_id, group_id, request, version)
+        return request
 
     def _call(self, who: str, group_id: GroupId, request: Any, version: int) -> None:
         caller = Caller(version, who)

@@ -11,6 +11,8 @@ log. Of the other nodes it is checked that
   nodes: its lease must have ended before;
 - no commit is acknowledged that was handled after a newer node's barrier;
 - a node that begins to serve has all acknowledged commits;
+- offsets of a transaction are committed at its marker, and pending until then also
+  after a takeover; a transaction that has markers ends in the state, too;
 - a replay of upstream's log, without what fenced producers wrote, gives the state.
 """
 
@@ -27,6 +29,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from sim.broken import Broken, BugRecorder
 from sim.checker import Checker, as_received
 from sim.durability import Entry, check_same, compacted, entries_of, replayed
+from sim.gateway.coordinator import AppTransaction
 from sim.gateway.network import error_codes, is_from_state
 from sim.members.member import Member
 from sim.network import Call
@@ -63,6 +66,7 @@ class GatewayChecker(Checker):
     ) -> None:
         super().__init__(environment, recorder, ended)
         self.ledger.uncertain = _UNCERTAIN
+        self.ledger.transactions_are_upstream = True
         self._cluster = cluster
         self._foreign_shard = foreign_shard
         self._newest_serving = [_NEVER] * cluster.partition_count
@@ -109,6 +113,29 @@ class GatewayChecker(Checker):
         runtime.submit(index, request, call.caller, respond)
         self.check_changes(process)
 
+    def serve_in_transaction(
+        self,
+        process: Process,
+        call: Call,
+        answer: Callable[[Any], None],
+        transaction: AppTransaction,
+    ) -> None:
+        """Submit a TxnOffsetCommit to a node, which writes it later."""
+        index = process.runtime.shard_of(call.group_id)
+        watched = self.ledger.handled(None, call.request, transaction)
+        process.committing.add((transaction, call))
+
+        def answered(response: Any) -> None:
+            process.committing.discard((transaction, call))
+            watched(response)
+            if not error_codes(response):
+                is_stale = process.order(index) < self._newest_serving[index]
+                self._check_response(process, call, response, is_stale=is_stale)
+            answer(response)
+
+        process.submit_transactional(call.request, call.caller, answered)
+        self.check_changes(process)
+
     def _check_response(
         self, process: Process, call: Call, response: Any, *, is_stale: bool
     ) -> None:
@@ -147,6 +174,22 @@ class GatewayChecker(Checker):
                 self._check_begin(process, driven, order, newest_durable)
             if order == newest_durable:
                 self._check_shard(process, driven, cause)
+                self._find_ended(process, driven)
+
+    def _find_ended(self, process: Process, driven: DrivenShard) -> None:
+        """Note the transactions whose markers a shard has replayed."""
+        coordinator, index = self._cluster.transactions, driven.index
+        committing = {each for each, _ in process.committing}
+        pending = driven.shard.state.offsets.pending.transactions
+        for each in coordinator.transactions:
+            if (
+                index in each.shards
+                and each.is_marked(index)
+                and each not in committing
+                and each.producer_id not in pending
+            ):
+                each.shards.discard(index)
+        coordinator.forget_ended()
 
     def _check_unanswered(self, process: Process) -> None:
         """Raise Broken when a request is still pending in a shard that the process has
@@ -202,6 +245,7 @@ class GatewayChecker(Checker):
                 driven.phase is not Phase.ACTIVE
                 or not process.is_quiet(driven)
                 or process.order(index) != self._cluster.newest_durable(index)
+                or self._has_transactions(index)
             ):
                 continue
             assert isinstance(driven.log, ShardLog)
@@ -217,6 +261,14 @@ class GatewayChecker(Checker):
             less = compacted(entries, rng)
             check_same(live, replayed(less, settings), "upstream's compacted log")
             self._check_commits(driven)
+
+    def _has_transactions(self, index: int) -> bool:
+        """Return whether a transaction has not ended in a shard. A predecessor may have
+        written offsets for it that the owner does not know: they have no effect, as
+        their application aborts it.
+        """
+        transactions = self._cluster.transactions.transactions
+        return any(index in each.shards for each in transactions)
 
     def _entries(self, index: int) -> Iterator[Entry]:
         """Yield the durable records of a partition, without what a producer of the

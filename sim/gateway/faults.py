@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from coterie.gateway.log.barrier import Barrier, encode_barrier
+from coterie.gateway.log.batches import stamped
 from sim.gateway.node import Node
 from sim.gateway.upstream import EPOCH_MAX
 from sim.gateway.world import GatewayWorld
@@ -137,6 +139,24 @@ def _fail_over_group(world: GatewayWorld) -> None:
     world.group.fail_over(world.rng.randint(0, 2_000))
 
 
+def _usurp(world: GatewayWorld) -> None:
+    """Take a shard from its owner, as by a gateway with the same name that ends."""
+    index = world.rng.randrange(world.gateway.shard_count)
+    if world.gateway.last_epoch < EPOCH_MAX or world.cluster.newest_durable(index) < 0:
+        return  # upstream fences nothing, or there is no owner yet
+    world.note("has another owner of shard", index)
+    producer = world.cluster.usurp(f"coterie-sim-{index}")
+    now_ms = world.clock.now_ms
+    cluster_id = world.cluster.cluster_id
+    barrier = Barrier(cluster_id, "other", world.gateway.shard_count, now_ms)
+    batch = stamped(encode_barrier(barrier, now_ms), producer)
+    world.cluster.append(index, batch, lambda _: None)
+
+
+def _fence_application(world: GatewayWorld) -> None:
+    world.applications.fence()
+
+
 def _compact(world: GatewayWorld) -> None:
     partition = world.rng.randrange(world.gateway.shard_count)
     log = world.cluster.partitions[partition]
@@ -183,6 +203,9 @@ NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
     _fail_over,
     _fail_over,
     _fail_over_group,
+    _usurp,
+    _fence_application,
+    _fence_application,
     _compact,
     _upstream_storm,
 )

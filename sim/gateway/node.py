@@ -7,8 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
+from coterie.auth.acl import ANONYMOUS
+from coterie.auth.authorizer import AllowAll
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.coordinator.shard import Shard
@@ -19,16 +22,20 @@ from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.runtime.snapshots import CHECK_EVERY_BYTES, RoundSchedule
 from coterie.broker.runtime.system import Timekeeping
+from coterie.broker.server.broker import Counts
+from coterie.broker.server.call import Call as ServerCall
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.local_snapshots import LocalSnapshots
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import OpenedShard, Ownership
+from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.topic import ShardsTopic
 from coterie.gateway.view import NodeInfo, View
 from coterie.types import GroupId
 from sim.clock import Clock
+from sim.gateway.coordinator import AppTransaction, ClientTransactions
 from sim.gateway.loop import NodeLoop
 from sim.gateway.membership import (
     TOPIC,
@@ -39,7 +46,7 @@ from sim.gateway.membership import (
 )
 from sim.gateway.plan import GatewayPlan
 from sim.gateway.upstream import Cluster, UpstreamClient
-from sim.network import Call
+from sim.network import Call, Caller
 from sim.server import Assignors, ServerEnvironment
 from sim.transcript import Transcript
 
@@ -176,6 +183,22 @@ class Process:
             timekeeping=Timekeeping(wall, wall, self.loop, self.loop),
         )
         self.runtime.start(plan.shard_count)
+        self.transactions = GatewayTransactions(
+            self.runtime,
+            ClientTransactions(self.upstream, environment.cluster),
+            self.loop,
+        )
+        self._broker = SimpleNamespace(
+            runtime=self.runtime,
+            catalog=self.environment.topics,
+            settings=self.settings,
+            shard_of=self.runtime.shard_of,
+            counts=Counts(),
+            authorizer=AllowAll(),
+            admit=None,
+        )
+        self.committing: set[tuple[AppTransaction, Call]] = set()
+        """The commits in transactions without a response."""
         self.writers: dict[int, ShardWriter] = {}
         self.unanswered: dict[Call, Shard] = {}
         """The requests without a response, with the state that handles them."""
@@ -253,6 +276,21 @@ class Process:
         for driven in self.runtime.shards:
             if self._snapshots is not None and driven.phase is Phase.ACTIVE:
                 self._snapshots.consider(driven.where, CHECK_EVERY_BYTES)
+
+    def submit_transactional(
+        self, request: Any, caller: Caller, respond: Respond
+    ) -> None:
+        """Handle AddOffsetsToTxn or TxnOffsetCommit."""
+        peer = SimpleNamespace(
+            node=SimpleNamespace(broker=self._broker),
+            principal=ANONYMOUS,
+            client_host=caller.client_host,
+            send_response=lambda _, response: respond(response),
+        )
+        call = ServerCall(
+            request, caller.api_version, caller.client_id, cast(Any, peer), None
+        )
+        self.transactions.handlers[request.API_KEY](call)
 
     # What the checker asks.
 

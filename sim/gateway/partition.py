@@ -206,6 +206,25 @@ class UpstreamPartition:
         )
         self._store(marker, now_ms)
 
+    def has_marker(self, offset: LogOffset, producer: Producer) -> bool:
+        """Return whether a producer's marker is at an offset."""
+        return any(
+            header.is_control
+            and header.base_offset == offset
+            and header.producer_id == producer.producer_id
+            and header.producer_epoch == producer.producer_epoch
+            for header, _ in self._range(offset, self.end)
+        )
+
+    def has_transaction(self, producer_id: ProducerId, producer_epoch: int) -> bool:
+        """Return whether a producer's transaction is open in the partition."""
+        entry = self.producers.entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.epoch == producer_epoch
+            and entry.transaction_start is not None
+        )
+
     def _store(self, batch: bytes, now_ms: int) -> LogOffset:
         base_offset = self.end
         batch = with_base_offset(batch, base_offset)

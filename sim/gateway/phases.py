@@ -50,20 +50,29 @@ def run_gateway_world(world: GatewayWorld) -> None:
         world.clock.after(delay_ms, partial(world.start_member, slot))
     _compare_later(world)
     Faults(world, NODE_KINDS).begin(world.gateway.fault_kinds)
-    Faults(
-        world, [kind for kind in MEMBER_KINDS if kind.__name__ != "_transact"]
-    ).begin(world.plan.fault_kinds)
+    Faults(world, MEMBER_KINDS).begin(world.plan.fault_kinds)
     world.advance(world.plan.trouble_ms)
     _calm_down(world)
     _wait_for_owners(world)
     if world.gateway.foreign_shard is not None:
         return  # the groups of that shard are not served
     world.advance(LATE_MS)
+    _check_transactions(world)
     repair_members(world)
     wait_for_order(world)
     commit_with_all(world)
     for process in world.processes():
         world.gateway_checker.compare(process, world.rng)
+
+
+def _check_transactions(world: GatewayWorld) -> None:
+    """Raise Broken unless all transactions have ended at every owner."""
+    for each in world.cluster.transactions.transactions:
+        if not each.is_over:
+            raise Broken(
+                f"a transaction of producer {each.producer_id} with epoch "
+                f"{each.producer_epoch} is open in the shards {sorted(each.shards)}"
+            )
 
 
 def _write_foreign_barrier(world: GatewayWorld) -> None:
@@ -102,6 +111,7 @@ def _calm_down(world: GatewayWorld) -> None:
         UpstreamFaults(), late_ms=world.gateway.upstream.late_ms
     )
     world.server_environment.assignors_fail = False
+    world.applications.end_all()
     for node in world.nodes:
         heal(world, node)
         world.start_node(node)

@@ -32,6 +32,8 @@ class GatewayPlan:
     upstream: UpstreamFaults
     group_faults: NetworkFaults
     """The faults of the network between the nodes and their group's coordinator."""
+    has_epochs: bool
+    """Whether each transaction of an application has its own epoch (KIP-890)."""
     fault_kinds: int
     """A bit for each kind of fault of nodes and upstream in this world."""
 
@@ -59,6 +61,7 @@ def draw_gateway_plan(rng: Random) -> GatewayPlan:
         foreign_shard=rng.randrange(shard_count) if is_foreign else None,
         upstream=_upstream_faults(rng),
         group_faults=_group_faults(rng),
+        has_epochs=rng.random() < 0.5,
         fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),
     )
 

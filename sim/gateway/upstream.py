@@ -26,6 +26,7 @@ from coterie.types import GroupId, LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import BatchHeader, Producer, read_header
 from sim.clock import Clock, Event
+from sim.gateway.coordinator import TransactionCoordinator
 from sim.gateway.partition import UpstreamPartition
 
 EPOCH_MAX: Final = 32_766
@@ -82,8 +83,11 @@ class Cluster:
     """The last epoch of a producer id. After it comes another id, whose batches do not
     fence those of the id before."""
     faults: UpstreamFaults = field(default_factory=UpstreamFaults)
+    bumps_epoch: bool = False
+    """Whether applications have transactions of version 2 (KIP-890)."""
 
     def __post_init__(self) -> None:
+        self.transactions = TransactionCoordinator(self, bumps_epoch=self.bumps_epoch)
         self._orders: dict[tuple[ProducerId, int], int] = {}
         self.partitions = [
             UpstreamPartition(self._order_of_batch) for _ in range(self.partition_count)
@@ -127,6 +131,13 @@ class Cluster:
     def _order_of_batch(self, header: BatchHeader) -> int | None:
         return self.order_of(header.producer_id, header.producer_epoch)
 
+    def usurp(self, transactional_id: str) -> Producer:
+        """Return a producer with a new epoch, for another than the nodes."""
+        known = self._producers[transactional_id]
+        producer = known._replace(producer_epoch=known.producer_epoch + 1)
+        self._producers[transactional_id] = producer
+        return producer
+
     def bump_current(self, transactional_id: str, current: Producer) -> Producer:
         """Return a new epoch for the newest producer (KIP-360). Raise ApiError when
         there is a newer one. A repeated request gets the same epoch again.
@@ -158,12 +169,19 @@ class Cluster:
         if refusal is not None and refusal not in _AFTER_APPEND:
             done(ApiError(refusal))
             return
+        header = read_header(batch)
+        who = header.producer_id, header.producer_epoch
+        if header.is_transactional and not (
+            log.has_transaction(*who) or self.transactions.verify(*who, partition)
+        ):
+            done(ApiError(ErrorCode.INVALID_TXN_STATE))
+            return
         try:
             base_offset = log.append(batch, self.clock.now_ms)
         except ApiError as error:
             done(error)
             return
-        last_offset = base_offset + read_header(batch).last_offset_delta
+        last_offset = base_offset + header.last_offset_delta
         self.replicate_later(partition)
         if refusal is not None:
             done(ApiError(refusal))
@@ -287,7 +305,7 @@ class UpstreamClient:
             except ApiError as error:
                 return error
 
-        self._call(execute, done)
+        self.call(execute, done)
 
     def produce(
         self,
@@ -335,11 +353,11 @@ class UpstreamClient:
         def is_due() -> bool:
             return offset < log.fetch_limit or not cluster.has_leader(partition)
 
-        self._call(execute, done, is_due=is_due, log=log, wait_ms=wait_ms)
+        self.call(execute, done, is_due=is_due, log=log, wait_ms=wait_ms)
 
     # Requests that do not depend on an order.
 
-    def _call(
+    def call(
         self,
         execute: Callable[[], Any],
         done: Callable[[Any], None],

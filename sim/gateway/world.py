@@ -9,7 +9,10 @@ from random import Random
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.types import GroupId
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import BugRecorder
+from sim.gateway.applications import Applications
 from sim.gateway.checker import GatewayChecker
 from sim.gateway.membership import NodeGroup
 from sim.gateway.network import ClientNetwork
@@ -18,7 +21,6 @@ from sim.gateway.plan import draw_gateway_plan
 from sim.gateway.upstream import Cluster
 from sim.network import Call
 from sim.population import Population
-from sim.transactions import Producers
 
 
 class GatewayWorld(Population):
@@ -34,6 +36,7 @@ class GatewayWorld(Population):
             self.gateway.shard_count,
             last_epoch=self.gateway.last_epoch,
             faults=self.gateway.upstream,
+            bumps_epoch=self.gateway.has_epochs,
         )
         self.group = NodeGroup(
             self.clock, rng, self.transcript, self.gateway.shard_count
@@ -63,7 +66,8 @@ class GatewayWorld(Population):
         network.faults = self.plan.network_faults
         self.client_network = network
         self.populate(network, self.gateway_checker)
-        self.producers = Producers(self.environment, lambda: None)
+        self.applications = Applications(self.environment, self.cluster.transactions)
+        self.producers = self.applications
 
     # The nodes.
 
@@ -83,7 +87,17 @@ class GatewayWorld(Population):
 
     def serve(self, process: Process, call: Call, answer: Respond) -> None:
         """Submit a request to a node's process."""
-        self.gateway_checker.serve_at(process, call, answer)
+        if isinstance(call.request, AddOffsetsToTxnRequest):
+            process.submit_transactional(call.request, call.caller, answer)
+        elif not isinstance(call.request, TxnOffsetCommitRequest):
+            self.gateway_checker.serve_at(process, call, answer)
+        elif call.is_open and call.arrivals == 1:
+            # A repeated or late request of version 1 could become a part of the
+            # producer's next transaction, which Kafka cannot prevent either (KIP-890).
+            transaction = self.applications.transaction_of(call.request)
+            self.gateway_checker.serve_in_transaction(
+                process, call, answer, transaction
+            )
 
     def processes(self) -> list[Process]:
         """Return the running processes, stopped ones too."""

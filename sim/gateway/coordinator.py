@@ -1,0 +1,223 @@
+"""Upstream's coordinator of applications' transactions, which writes the markers, and a
+node's requests to it.
+
+A transaction ends at a marker in each of its partitions, which is written again until
+it is durable, and now and then twice. The producer's next transaction begins when all
+markers are durable. With transactions of version 2 (KIP-890) each one has its own
+producer epoch, which its marker increments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from coterie.errors import ApiError, CoterieError
+from coterie.gateway.upstream.transactions import Application
+from coterie.types import ProducerId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import INT32_MAX, Producer
+from sim.transactions import Transaction
+
+if TYPE_CHECKING:
+    from sim.gateway.upstream import Cluster, UpstreamClient
+
+_AGAIN_MS: Final = 200
+_TWICE: Final = 0.1
+REFUSALS: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class AppTransaction(Transaction):
+    """A transaction of an application.
+
+    `shards` are those whose owner has not replayed the marker yet.
+    """
+
+    def __init__(self, producer_id: ProducerId, producer_epoch: int) -> None:
+        super().__init__(producer_id, producer_epoch)
+        self.added: set[int] = set()
+        """All shards with a partition in the transaction."""
+        self.unmarked: set[int] = set()
+        """The shards without a durable marker."""
+
+    def is_marked(self, shard: int) -> bool:
+        """Return whether the marker in a shard's partition is durable."""
+        return not self.is_open and shard not in self.unmarked
+
+    def add(self, shard: int) -> None:
+        """Add a shard's partition."""
+        for shards in (self.shards, self.added, self.unmarked):
+            shards.add(shard)
+
+
+class AppProducer:
+    """A transactional id, as the coordinator knows it."""
+
+    def __init__(self, producer_id: ProducerId) -> None:
+        self.producer_id = producer_id
+        self.epoch = 0
+        self.transaction: AppTransaction | None = None
+        """The transaction that is open or whose markers are being written."""
+
+
+class TransactionCoordinator:
+    """The coordinator of all applications' transactions."""
+
+    def __init__(self, cluster: Cluster, *, bumps_epoch: bool) -> None:
+        self._cluster = cluster
+        self.bumps_epoch = bumps_epoch
+        """Whether each transaction has a producer epoch of its own."""
+        self.producers: dict[str, AppProducer] = {}
+        self.transactions: list[AppTransaction] = []
+        """The transactions that are not over."""
+
+    def producer(self, transactional_id: str) -> AppProducer:
+        """Return the producer of a transactional id."""
+        if transactional_id not in self.producers:
+            found = AppProducer(1 + len(self.producers))
+            self.producers[transactional_id] = found
+        return self.producers[transactional_id]
+
+    def begin(self, transactional_id: str) -> AppTransaction | None:
+        """Begin a transaction; None while the markers of the last one are written."""
+        producer = self.producer(transactional_id)
+        if producer.transaction is not None:
+            return None
+        found = AppTransaction(producer.producer_id, producer.epoch)
+        producer.transaction = found
+        self.forget_ended()
+        self.transactions.append(found)
+        return found
+
+    def forget_ended(self) -> None:
+        """Drop the transactions that are over."""
+        self.transactions = [each for each in self.transactions if not each.is_over]
+
+    def add_partition(self, application: Application, shard: int) -> ApiError | None:
+        """Add a shard's partition to a transaction; return a refusal."""
+        producer = self.producers[application.transactional_id]
+        code = ErrorCode.NONE
+        if application.producer_epoch != producer.epoch:
+            code = ErrorCode.PRODUCER_FENCED
+        elif producer.transaction is None:
+            code = ErrorCode.INVALID_TXN_STATE
+        elif not producer.transaction.is_open:
+            code = ErrorCode.CONCURRENT_TRANSACTIONS
+        else:
+            producer.transaction.add(shard)
+        return ApiError(code) if code else None
+
+    def verify(self, producer_id: ProducerId, producer_epoch: int, shard: int) -> bool:
+        """Return whether a partition is in the producer's open transaction."""
+        return any(
+            each.producer_id == producer_id
+            and each.producer_epoch == producer_epoch
+            and each.is_open
+            and shard in each.added
+            for each in self.transactions
+        )
+
+    def end(self, transactional_id: str, *, commits: bool, fences: bool) -> None:
+        """End the open transaction, if there is one, and write its markers. With
+        `fences` the producer gets a new epoch in any case.
+        """
+        producer = self.producer(transactional_id)
+        transaction = producer.transaction
+        if transaction is None or not transaction.is_open:
+            return
+        transaction.commits = commits
+        if fences or self.bumps_epoch:
+            producer.epoch += 1
+        marker = Producer(producer.producer_id, producer.epoch)
+        if not transaction.added:
+            producer.transaction = None
+        for shard in sorted(transaction.added):
+            self._write_marker(producer, transaction, marker, shard)
+
+    def _write_marker(
+        self,
+        producer: AppProducer,
+        transaction: AppTransaction,
+        marker: Producer,
+        shard: int,
+    ) -> None:
+        cluster = self._cluster
+        log = cluster.partitions[shard]
+        assert transaction.commits is not None
+
+        def again() -> None:
+            self._write_marker(producer, transaction, marker, shard)
+
+        delay_ms = cluster.rng.randint(0, _AGAIN_MS)
+        if not cluster.has_leader(shard) or cluster.happens(cluster.faults.refusals):
+            cluster.clock.after(1 + delay_ms, again)
+            return
+        for _ in range(2 if cluster.rng.random() < _TWICE else 1):
+            offset = log.end
+            log.append_marker(marker, cluster.clock.now_ms, commit=transaction.commits)
+        cluster.replicate_later(shard)
+
+        def check() -> None:
+            if not log.has_marker(offset, marker):
+                again()  # a failover has lost it
+            elif log.high_watermark <= offset:
+                cluster.clock.after(_AGAIN_MS, check)
+            else:
+                transaction.unmarked.discard(shard)
+                if not transaction.unmarked:
+                    producer.transaction = None
+
+        cluster.clock.after(1 + delay_ms, check)
+
+
+class ClientTransactions:
+    """A node's requests about transactions, `TransactionRequests` of the gateway."""
+
+    def __init__(self, client: UpstreamClient, cluster: Cluster) -> None:
+        self._client = client
+        self._cluster = cluster
+
+    def add_partition(
+        self,
+        application: Application,
+        shard: int,
+        done: Callable[[CoterieError | None], None],
+    ) -> None:
+        """Add a shard's partition to the transaction of an application."""
+        cluster = self._cluster
+
+        def execute() -> CoterieError | None:
+            if cluster.happens(cluster.faults.refusals):
+                return ApiError(cluster.rng.choice(REFUSALS))
+            return cluster.transactions.add_partition(application, shard)
+
+        self._client.call(execute, done)
+
+    def producers(
+        self,
+        shard: int,
+        done: Callable[[Mapping[ProducerId, Producer] | CoterieError], None],
+    ) -> None:
+        """List the producers of a shard's partition, with their next sequences."""
+        cluster = self._cluster
+
+        def execute() -> Mapping[ProducerId, Producer] | CoterieError:
+            if not cluster.has_leader(shard) or cluster.happens(
+                cluster.faults.refusals
+            ):
+                return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            entries = cluster.partitions[shard].producers.entries
+            return {
+                producer_id: Producer(
+                    producer_id,
+                    entry.epoch,
+                    (entry.recent[-1].last + 1) & INT32_MAX if entry.recent else 0,
+                )
+                for producer_id, entry in entries.items()
+            }
+
+        self._client.call(execute, done)
