@@ -149,7 +149,8 @@ def _usurp(world: GatewayWorld) -> None:
     now_ms = world.clock.now_ms
     cluster_id = world.cluster.cluster_id
     barrier = Barrier(cluster_id, "other", world.gateway.shard_count, now_ms)
-    batch = stamped(encode_barrier(barrier, now_ms), producer)
+    first = producer._replace(base_sequence=0)
+    batch = stamped(encode_barrier(barrier, now_ms), first)
     world.cluster.append(index, batch, lambda _: None)
 
 

@@ -188,15 +188,6 @@ class Process:
             ClientTransactions(self.upstream, environment.cluster),
             self.loop,
         )
-        self._broker = SimpleNamespace(
-            runtime=self.runtime,
-            catalog=self.environment.topics,
-            settings=self.settings,
-            shard_of=self.runtime.shard_of,
-            counts=Counts(),
-            authorizer=AllowAll(),
-            admit=None,
-        )
         self.committing: set[tuple[AppTransaction, Call]] = set()
         """The commits in transactions without a response."""
         self.writers: dict[int, ShardWriter] = {}
@@ -281,8 +272,17 @@ class Process:
         self, request: Any, caller: Caller, respond: Respond
     ) -> None:
         """Handle AddOffsetsToTxn or TxnOffsetCommit."""
+        broker = SimpleNamespace(
+            runtime=self.runtime,
+            catalog=self.environment.topics,
+            settings=self.settings,
+            shard_of=self.runtime.shard_of,
+            counts=Counts(),
+            authorizer=AllowAll(),
+            admit=None,
+        )
         peer = SimpleNamespace(
-            node=SimpleNamespace(broker=self._broker),
+            node=SimpleNamespace(broker=broker),
             principal=ANONYMOUS,
             client_host=caller.client_host,
             send_response=lambda _, response: respond(response),
