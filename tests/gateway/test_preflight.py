@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from coterie.auth.acl import ANONYMOUS
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.cli.main import main
+from coterie.cli.parser import make_parser
+from coterie.cli.registry import find_command
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from coterie.client.options import ClientOptions
@@ -190,14 +193,29 @@ def test_all_missing_rights_are_named_with_the_commands_that_grant_them() -> Non
     ):
         check(server)
     granting = str(refused.value).splitlines()[1:]
+    for line in granting:
+        words = line.split()[1:]
+        make_parser(find_command(words)).parse_args(words)  # exits if it is no command
     prefix = "  coterie acls add --principal User:NAME --"
     assert {line.removeprefix(prefix) for line in granting} == {
         "topic __coterie_gateway --operation read --execute",
         "topic __coterie_gateway --operation write --execute",
         "topic __coterie_gateway --operation create --execute",
+        "topic __coterie_gateway --operation describe-configs --execute",
         "group coterie-gateway --operation read --execute",
+        "transactional-id coterie-gateway- --prefixed --operation write --execute",
         "cluster --operation describe --execute",
     }
+
+
+@pytest.mark.slow
+def test_a_cluster_that_shows_no_topics_is_warned_about() -> None:
+    with ThreadServer(authorizer=AclAuthorizer([ANONYMOUS])) as server:
+        plan = replace(PLAN, client=SASL)
+        [warning] = check(server, plan)
+        assert "--principal User:gateway --topic '*' --operation describe" in warning
+        create(server, NewTopic("orders", 1))
+        assert check(server, plan) == []
 
 
 @pytest.mark.slow

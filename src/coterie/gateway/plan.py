@@ -104,4 +104,9 @@ class GatewayPlan:
 
     def transactional_id(self, shard: int) -> str:
         """Return the transactional id whose producer epoch fences a shard's owners."""
-        return f"coterie-{self.name}-{shard}"
+        return f"{self.transactional_id_prefix}{shard}"
+
+    @property
+    def transactional_id_prefix(self) -> str:
+        """The prefix of the transactional ids of all shards."""
+        return f"coterie-{self.name}-"

@@ -14,6 +14,11 @@ from coterie.broker.server.security import is_loopback
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.configs import ConfigResource
 from coterie.client.admin.topics import NewTopic, TopicDescription
+from coterie.client.cluster import (
+    TRANSACTION,
+    find_coordinator_request,
+    read_find_coordinator,
+)
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -26,6 +31,10 @@ from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
@@ -49,13 +58,16 @@ class MissingRight(NamedTuple):
     operation: Operation
     resource: ResourceType
     name: str
+    is_prefix: bool = False
 
     @property
     def command(self) -> str:
         """The options of `coterie acls add` that grant it."""
         word = self.resource.name.lower().replace("_", "-")
         named = word if self.resource is ResourceType.CLUSTER else f"{word} {self.name}"
-        return f"--{named} --operation {self.operation.name.lower()}"
+        prefixed = " --prefixed" if self.is_prefix else ""
+        operation = self.operation.name.lower().replace("_", "-")
+        return f"--{named}{prefixed} --operation {operation}"
 
 
 def check_plan(plan: GatewayPlan) -> list[str]:
@@ -132,8 +144,9 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
         *await _check_authorizer(plan, admin, missing),
     ]
     await _check_group(plan, admin, missing)
+    await _check_transactional_ids(plan, admin, missing)
     if missing:
-        raise OperationRefused(_describe(missing))
+        raise OperationRefused(_describe(plan, missing))
     return warnings
 
 
@@ -149,9 +162,10 @@ def _check_ports(plan: GatewayPlan, brokers: int) -> None:
             )
 
 
-def _describe(missing: list[MissingRight]) -> str:
+def _describe(plan: GatewayPlan, missing: list[MissingRight]) -> str:
+    user = _user(plan)
     lines = "".join(
-        f"\n  coterie acls add --principal User:NAME {each.command} --execute"
+        f"\n  coterie acls add --principal User:{user} {each.command} --execute"
         for each in missing
     )
     return (
@@ -163,10 +177,11 @@ def _describe(missing: list[MissingRight]) -> str:
 async def _check_topic(
     plan: GatewayPlan, admin: AdminClient, brokers: int, missing: list[MissingRight]
 ) -> list[str]:
+    # Before the topic exists too: its first node must not be the last one that starts.
+    await _check_policy(plan, admin, missing)
     described = await admin.describe_topics([plan.topic])
     topic = described.values.get(plan.topic)
     if topic is not None:
-        await _check_policy(plan, admin, missing)
         replicas = min(len(each.replicas) for each in topic.partitions)
         return [*_count_warnings(plan, topic), *replica_warnings(replicas, brokers)]
     error = described.errors[plan.topic]
@@ -226,7 +241,10 @@ async def _check_policy(
     plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
-    described = await admin.describe_configs([resource], names=[_POLICY])
+    try:
+        described = await admin.describe_configs([resource], names=[_POLICY])
+    except UnsupportedByBroker:
+        return
     for entry in described.values.get(resource, ()):
         if entry.name == _POLICY and entry.value != COMPACTED[_POLICY]:
             raise SettingError(
@@ -261,6 +279,29 @@ async def _check_group(
         missing.append(right)
     elif group.members:
         await _check_node(plan, admin)
+
+
+async def _check_transactional_ids(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> None:
+    """Check the rights on the ids that fence the shards. FindCoordinator needs
+    Describe, which Write includes; Write itself is not checked: it fences a shard."""
+    connection = await admin.cluster.connection()
+    keys = [plan.transactional_id(0)]
+    version = connection.version_of(FindCoordinatorRequest)
+    request = find_coordinator_request(keys, version, TRANSACTION)
+    response = await connection.call(request, FindCoordinatorResponse)
+    found = read_find_coordinator(response, keys, version).get(keys[0])
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if found is not None and found.code is code:
+        missing.append(
+            MissingRight(
+                Operation.WRITE,
+                ResourceType.TRANSACTIONAL_ID,
+                plan.transactional_id_prefix,
+                is_prefix=True,
+            )
+        )
 
 
 async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:
@@ -302,7 +343,29 @@ async def _check_authorizer(
             ]
         else:
             raise
-    return []
+    return await _visibility_warnings(plan, admin)
+
+
+async def _visibility_warnings(plan: GatewayPlan, admin: AdminClient) -> list[str]:
+    described = await admin.describe_topics()
+    others = (
+        each
+        for each in described.values.values()
+        if not each.is_internal and each.name != plan.topic
+    )
+    if any(others):
+        return []
+    return [
+        "upstream shows this principal no topics: consumers get no partitions of "
+        "topics that the gateway may not describe; coterie acls add --principal "
+        f"User:{_user(plan)} --topic '*' --operation describe --execute"
+    ]
+
+
+def _user(plan: GatewayPlan) -> str:
+    """Return the user of the gateway where its credentials name it."""
+    name: str = getattr(plan.client.sasl, "username", "NAME")
+    return name
 
 
 def _is_refused(error: CoterieError) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from coterie.broker.coordinator.record_serde import encode_record, is_barrier
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
-from coterie.gateway.log.opening import RENEW_S, REPEAT_S
+from coterie.gateway.log.opening import LOG_INTERVAL_MS, RENEW_S, REPEAT_S
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     LogRecord,
@@ -152,6 +152,22 @@ def test_a_failure_is_tried_again() -> None:
     assert not world.is_active("g")
     world.loop.advance(60)
     assert world.commit("g", 1) == 0
+
+
+def test_an_error_of_all_shards_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = Node()
+    world.upstream.fails = lambda name: (
+        ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if name == "init_producer_id"
+        else None
+    )
+    world.own()
+    [line] = caplog.messages
+    assert line.startswith("shard 0 cannot be loaded")
+    world.loop.advance(60)
+    assert 2 <= len(caplog.messages) <= 1 + 60_000 // LOG_INTERVAL_MS
 
 
 def test_another_clusters_barrier_is_refused(

@@ -61,6 +61,11 @@ upstream forgets transactional ids that are not initialized for long
 producer id, whose barrier does not fence this one."""
 
 
+LOG_INTERVAL_MS: Final = 10_000
+"""The least time between two log lines with one reason why shards are not loaded."""
+_REASONS_MAX: Final = 100
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogContext:
     """What all shards of a node share.
@@ -82,6 +87,8 @@ class LogContext:
     """The callback with a shard that has another owner."""
     counts: GatewayCounts = field(default_factory=GatewayCounts)
     snapshots: LocalSnapshots | None = None
+    logged: dict[str, int] = field(default_factory=dict)
+    """When each reason of a failure was logged last, on `steady`."""
 
 
 class ShardOpener:
@@ -453,9 +460,26 @@ class Opening:
         if code in FENCED:
             _LOGGER.warning("shard %d: another node takes it over", self._index)
         else:
-            _LOGGER.error("shard %d cannot be loaded: %s", self._index, error)
+            self._log_failure(str(error) if code is None else code.name, error)
         self.close()
         self._failed(self._driven)
+
+    def _log_failure(self, reason: str, error: CoterieError) -> None:
+        """Log a failure once for all shards that have it at about the same time."""
+        logged, now_ms = self._context.logged, self._context.steady()
+        if now_ms - logged.get(reason, -LOG_INTERVAL_MS) < LOG_INTERVAL_MS:
+            _LOGGER.debug("shard %d cannot be loaded: %s", self._index, error)
+            return
+        if len(logged) >= _REASONS_MAX:
+            logged.clear()
+        logged[reason] = now_ms
+        _LOGGER.error(
+            "shard %d cannot be loaded: %s; tried again (further shards with this "
+            "error are not logged for %d s)",
+            self._index,
+            error,
+            LOG_INTERVAL_MS // 1000,
+        )
 
 
 def _is_retriable(result: object) -> bool:

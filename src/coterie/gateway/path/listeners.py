@@ -54,13 +54,12 @@ class Listeners:
         """Log which ports clients need to reach."""
         brokers = self.path.addresses.count
         _LOGGER.info(
-            "listening on %s, port %d for coordination, %d to %d for the %d brokers of "
+            "listening on %s, port %d for coordination, %d to %d for the brokers of "
             "upstream",
             self._host,
             self._port,
             self._port + 1,
             self._port + brokers,
-            brokers,
         )
 
     async def stop_accepting(self) -> None:
