@@ -106,3 +106,17 @@ def test_a_batch_that_waits_for_markers_ends_with_the_ownership() -> None:
     count = len(shard.results)
     shard.node.ownership.lost()
     assert len(shard.results) == count + 1
+
+
+def test_a_partition_that_has_lost_its_end_is_loaded_again() -> None:
+    """As after an unclean election: the markers that are waited for never come."""
+    shard = Shard()
+    world = shard.node
+    opened = len(world.opened)
+    world.upstream.answers_produce = True
+    tail = world.opened[world.runtime.shard_of(GROUP)].tail
+    tail._position += 1_000
+    world.loop.advance(1_000)
+
+    assert len(world.opened) == opened + 1
+    assert world.is_active(GROUP)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from coterie.broker.runtime.system import Scheduler, TimerHandle
-from coterie.errors import CoterieError, MalformedFrame
+from coterie.errors import ApiError, CoterieError, MalformedFrame
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LENGTH_END,
@@ -31,6 +32,8 @@ WAIT_MS: Final = 100
 """The time that a broker waits for a new batch. Fetches of all shards share requests,
 so that of a shard may have to wait this long for that of another one."""
 RETRY_S: Final = 0.1
+_LOST: Final = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE})
+"""The errors of a partition that has lost batches, as by an unclean election."""
 
 OnMarker = Callable[[BatchHeader, Marker, LogOffset], None]
 
@@ -116,6 +119,9 @@ class MarkerTail:
         if self._is_closed:
             return
         self._is_reading = False
+        if isinstance(result, ApiError) and result.code in _LOST:
+            self._failed(result)
+            return
         if isinstance(result, CoterieError):
             self._start_pause()
             return
