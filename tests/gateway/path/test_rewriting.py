@@ -14,6 +14,7 @@ from coterie.gateway.path.coordinator_ids import FIRST_UNKNOWN_ID
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.rewriting import (
     CAPS,
+    KEYS_MAX,
     REFUSED,
     Rewrite,
     Rewriting,
@@ -242,6 +243,20 @@ def test_the_cursor_at_the_gateways_topic_stays() -> None:
     read = rewritten(DescribeTopicPartitionsResponse(next_cursor=cursor), 0)
 
     assert read["nextcursor"] == {"topicname": TOPIC, "partitionindex": 7}
+
+
+def test_a_request_for_too_many_coordinators_is_invalid() -> None:
+    def read(count: int) -> object:
+        keys = [""] * count
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
+        header = RequestHeaderV0(request.API_KEY, 4, CORRELATION_ID)
+        body = encode(request, 4)
+        frame = write_request(header, "c", body, flexible=True)
+        return make_rewriting().of_coordinators(frame)
+
+    assert read(KEYS_MAX) is not None
+    with pytest.raises(MalformedFrame):
+        read(KEYS_MAX + 1)
 
 
 def test_a_broker_with_a_negative_id_is_no_valid_response() -> None:

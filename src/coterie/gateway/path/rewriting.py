@@ -72,6 +72,9 @@ _ENDPOINTS_SINCE: Final = 10
 _THROTTLE_SINCE: Final = 3
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_KEYS_SINCE: Final = 4
+KEYS_MAX: Final = 50_000
+"""The coordinators that one request may ask for. The response has 15 times the bytes of
+short keys, and is decoded and encoded in the event loop, which has a lease to renew."""
 _GROUP_KEY: Final = 0
 _TRANSACTION_KEY: Final = 1
 _FORWARDED_TYPES: Final = frozenset({"share", "streams"})
@@ -191,7 +194,7 @@ class Rewriting:
         payload = frame[SIZE_BYTES:]
         flexible = version in FindCoordinatorRequest.FLEXIBLE
         _, at = read_client_id(payload, flexible=flexible)
-        request, _ = decode(FindCoordinatorRequest, version, payload, at)
+        request, _ = decode(FindCoordinatorRequest, version, payload, at, KEYS_MAX)
         if request.key_type == _GROUP_KEY:
             return None
         rewriter = partial(self._find_coordinator, request)
