@@ -226,6 +226,22 @@ def test_coordination_connects_when_a_request_has_to_be_forwarded(
         assert client.is_closed()
 
 
+@pytest.mark.parametrize(("host", "port"), [("a..b", 9092), ("127.0.0.1", 70_000)])
+def test_a_broker_with_an_invalid_address_closes_the_client(
+    upstream: FakeUpstream, host: str, port: int
+) -> None:
+    wrong = UpstreamBroker(1, host, port)
+    right = upstream.broker._replace(broker_id=2)
+    with ThreadGateway([wrong, right], has_topics=False) as gateway:
+        with gateway.client(0) as client:
+            client.socket.sendall(request(1))
+            assert client.is_closed()
+        for _ in range(2):  # coordination takes the other broker
+            with gateway.client() as client:
+                client.socket.sendall(request(2))
+                assert upstream.accept().receive().correlation_id == 2
+
+
 def test_a_broker_that_is_down_closes_the_client() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]

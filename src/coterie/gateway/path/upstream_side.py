@@ -273,6 +273,9 @@ async def connect(
                 )
         except OSError as error:  # SSLError and TimeoutError are OSErrors
             failure = error
+        except (UnicodeError, OverflowError) as error:
+            # A host name that IDNA cannot encode, or a port over 65,535.
+            failure = OSError(f"{address.host}:{address.port}: {error}")
         else:
             return
     raise failure
