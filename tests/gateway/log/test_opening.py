@@ -170,6 +170,27 @@ def test_an_error_of_all_shards_is_logged_once(
     assert 2 <= len(caplog.messages) <= 1 + 60_000 // LOG_INTERVAL_MS
 
 
+def test_a_new_producer_id_and_a_clock_that_went_back_do_not_serve(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = node()
+    world.commit("g", 1)
+    world.upstream.producers = {  # as after upstream has lost its transactional ids
+        each: Producer(2_000 + at, -1, 0)
+        for at, each in enumerate(world.upstream.producers)
+    }
+    behind_ms = 60_000
+    late = world.successor(
+        context_changes={"wall": lambda: world.loop.clock() - behind_ms}
+    )
+    late.own()
+    assert not late.is_active("g")
+    assert "synchronize the clocks of the nodes" in caplog.text
+    behind_ms = 0
+    late.loop.advance(60)
+    assert late.commit("g", 2) == 0
+
+
 def test_another_clusters_barrier_is_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

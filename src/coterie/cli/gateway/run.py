@@ -49,7 +49,7 @@ examples:
       a node that clients on other machines reach as gw-1
   coterie gateway run --upstream kafka:9092 --node gw-1 --data /var/lib/coterie
       a name that stays over restarts, and snapshots that make loading faster
-  coterie gateway run --command-config gateway.properties --config tls.toml
+  coterie gateway run --command-config gateway.properties --config tls.toml \\
           --listen SASL_SSL://0.0.0.0:9192 --advertise gw-1
       connect as the principal of a Java client.properties file; clients authenticate
       at upstream, through TLS that ends here (ssl.keystore.location in tls.toml)

@@ -375,7 +375,10 @@ class Opening:
         own = self._producer
         if (header.producer_id, header.producer_epoch) == own[:2]:
             if not is_owner:
-                raise LogError("another node takes the shard over")
+                raise LogError(
+                    "another node takes the shard over, or the clock of this node is "
+                    "behind that of the last owner: synchronize the clocks of the nodes"
+                )
             self._is_loaded = True
 
     def _activate(self) -> None:
