@@ -13,6 +13,12 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ConnectionLost
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.transactions import Application, TransactionClient
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -74,5 +80,30 @@ async def test_a_call_to_upstream_ends_after_a_bug(
         assert isinstance(
             await _outcome(lambda done: call(client, done)), ConnectionLost
         )
+    finally:
+        await client.close()
+
+
+async def test_the_client_starts_while_a_broker_does_not_know_the_new_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    leader = MetadataResponsePartition(partition_index=0, leader_id=5)
+    answers = [
+        MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=code)]),
+        MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[leader])]),
+    ]
+    found = asyncio.Event()
+
+    async def metadata(*_: Any) -> MetadataResponse:
+        if len(answers) == 1:
+            found.set()
+        return answers.pop(0)
+
+    monkeypatch.setattr(Cluster, "metadata", metadata)
+    client = UpstreamClient(NOWHERE, ClientOptions(), "t")
+    try:
+        await client.start()
+        await asyncio.wait_for(found.wait(), LIMIT_S)
     finally:
         await client.close()

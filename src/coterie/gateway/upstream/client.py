@@ -40,7 +40,12 @@ from coterie.errors import (
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
-from coterie.gateway.upstream.topic_state import TopicState, bug_in, call_back
+from coterie.gateway.upstream.topic_state import (
+    MOVED,
+    TopicState,
+    bug_in,
+    call_back,
+)
 from coterie.gateway.upstream.upstream import (
     FetchDone,
     Initialized,
@@ -121,9 +126,14 @@ class UpstreamClient:
         self._is_closed = False
 
     async def start(self) -> None:
-        """Find the leaders of all partitions. Raises the errors of
-        `Cluster.retrying`."""
-        await self._control.retrying(self._find_leaders)
+        """Find the leaders of all partitions; go on in the background when a broker
+        does not know a new topic yet. Raises the errors of `Cluster.retrying`."""
+        try:
+            await self._control.retrying(self._find_leaders)
+        except ApiError as error:
+            if error.code not in MOVED:
+                raise
+            self.refresh()
 
     async def close(self) -> None:
         """Close all connections; calls without an answer get ConnectionLost."""

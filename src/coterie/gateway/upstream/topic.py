@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
@@ -17,6 +18,8 @@ from coterie.wire.error_codes import ErrorCode
 REPLICAS: Final = 3
 """The replication factor by default; fewer only in a cluster of fewer brokers, as that
 of `__consumer_offsets`."""
+POLL_S: Final = 0.1
+"""The time between two descriptions of a topic that was just created."""
 SEGMENT_BYTES: Final = 100 << 20
 """As `offsets.topic.segment.bytes`: only closed segments are compacted."""
 DELETE_RETENTION_MS: Final = 24 * 3_600_000
@@ -70,8 +73,24 @@ async def open_topic(
         # Another node may have created it meanwhile.
         if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise failed
-        topic = (await admin.describe_topics([name])).one(name)
+        topic = await _created(admin, name)
     return _shards_topic(topic, cluster.cluster_id)
+
+
+async def _created(admin: AdminClient, name: TopicName) -> TopicDescription:
+    """Return a topic that was just created. Brokers learn of it one after the other.
+
+    Raises ApiError when it is unknown for `api_timeout_ms`.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + admin.cluster.options.api_timeout_ms / 1000
+    while True:
+        described = await admin.describe_topics([name])
+        error = described.errors.get(name)
+        is_unknown = _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not is_unknown or loop.time() > until_s:
+            return described.one(name)
+        await asyncio.sleep(POLL_S)
 
 
 def default_replicas(brokers: int) -> int:
@@ -108,5 +127,5 @@ def _shards_topic(topic: TopicDescription, cluster_id: str | None) -> ShardsTopi
     )
 
 
-def _has_code(error: Exception, code: ErrorCode) -> bool:
+def _has_code(error: Exception | None, code: ErrorCode) -> bool:
     return isinstance(error, ApiError) and error.code is code
