@@ -322,7 +322,7 @@ class UpstreamPartition:
         ]
         until = min(until, self.high_watermark, *starts)
         cleaned = [*self._range(0, until)]
-        aborted = _aborted(cleaned)
+        aborted = _aborted([*self.durable()])  # a marker may follow what is cleaned
         newest: dict[bytes | None, LogOffset] = {}
         last_of: dict[ProducerId, LogOffset] = {}
         for header, batch in cleaned:

@@ -17,6 +17,7 @@ from coterie.wire.record_batch import (
     Producer,
     decode_records,
     encode_batch,
+    read_header,
     split_batches,
 )
 from sim.broken import Broken
@@ -143,6 +144,18 @@ def test_compaction_stops_at_an_open_transaction_and_drops_an_aborted_one() -> N
     log.replicate(log.end)
     log.compact(log.end)
     assert keys_of(log) == [b"a", b"b"]
+
+
+def test_compaction_knows_the_aborted_transactions_that_end_later() -> None:
+    log = UpstreamPartition()
+    application = Producer(9, 0, 0)
+    log.append(batch_of(_OLD, b"a"), 0)
+    log.append(batch_of(application, b"a", attributes=TRANSACTIONAL), 0)
+    log.append_marker(application, 0, commit=False)
+    log.replicate(log.end)
+    log.compact(2)
+    assert keys_of(log) == [b"a"]
+    assert read_header(log.read(0, 1 << 20)).record_count == 1
 
 
 def test_a_batch_that_is_written_again_with_other_sequences_is_detected() -> None:
