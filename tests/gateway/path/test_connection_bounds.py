@@ -96,6 +96,7 @@ def test_waiting_requests_are_not_copied_for_each_response(
         for number in range(EXPECTED_MAX):
             assert connection.receive().correlation_id == number
         side = side_of(gateway, client)
+        eventually(lambda: bool(side._cutter.kept), expected="the last one waits")
 
         connection.answer(0)
         assert client.receive_frame()[:4] == (0).to_bytes(4)
@@ -139,6 +140,7 @@ def test_a_hung_upstream_does_not_keep_connections_of_clients_that_have_closed(
         client.socket.sendall(request(1))
         connection.receive()
         side = side_of(gateway, client)
+    eventually(lambda: bool(side._holds), expected="the end of the requests is read")
     pass_time(gateway, side, CLOSE_S + 5)
 
     eventually(lambda: side not in gateway.listeners.open, expected="closed")
@@ -151,7 +153,8 @@ def test_an_upstream_that_consumes_nothing_is_left(
     with gateway.client(0) as client:
         connection = upstream.accept()
         side = side_of(gateway, client)
-        large = request(1, body=bytes(8_000_000))
+        # More than the kernel buffers.
+        large = request(1, ApiKey.PRODUCE, body=b"\xff\xff" + bytes(32_000_000))
 
         async def receive() -> None:
             side.data_received(large)
