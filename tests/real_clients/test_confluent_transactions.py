@@ -118,7 +118,11 @@ def test_offsets_of_a_committed_transaction_are_visible(
     send_offsets(producer, member, topic, 7)
     assert committed_offsets(bootstrap, group) == {}
     producer.commit_transaction(ANSWER_S)
-    assert committed_offsets(bootstrap, group) == {(topic, 0): 7}
+    # Apache Kafka writes the markers after it has answered EndTxn.
+    eventually(
+        lambda: committed_offsets(bootstrap, group) == {(topic, 0): 7},
+        expected="the committed offset",
+    )
 
 
 def test_offsets_of_an_aborted_transaction_are_invisible(
