@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +20,12 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from tests.real_clients.confluent_admin import alter_offsets, committed_offsets, produce
+from tests.real_clients.confluent_admin import (
+    FOREIGN_BROKER,
+    alter_offsets,
+    committed_offsets,
+    produce,
+)
 from tests.real_clients.kafka_python_members import (
     KafkaPythonMember,
     wait_until_assigned,
@@ -187,6 +193,11 @@ def test_configs_are_described_and_altered(admin: KafkaAdminClient, topic: str) 
 
 
 def test_the_cluster_is_described(admin: KafkaAdminClient, bootstrap: str) -> None:
-    found = admin.describe_cluster()
+    try:
+        found = admin.describe_cluster()
+    except KeyError as error:  # a bug of kafka-python 3.0.12 with DescribeCluster v0
+        if error.args == ("endpoint_type",) and FOREIGN_BROKER in os.environ:
+            pytest.skip("kafka-python cannot read the response of this release")
+        raise
     addresses = {f"{n['host']}:{n['port']}" for n in found["brokers"]}
     assert set(bootstrap.split(",")) <= addresses

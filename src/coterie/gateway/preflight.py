@@ -330,7 +330,8 @@ async def _check_authorizer(
         await admin.describe_acls(some)
     except UnsupportedByBroker:
         raise SettingError(
-            "upstream has no ACL APIs, so its rights on groups cannot be read: use "
+            "upstream has no ACL APIs (those of Kafka 2.0 and later), so its rights on "
+            "groups cannot be read: use "
             "--authorizer own to decide here, or --authorizer none to allow everything"
         ) from None
     except ApiError as error:

@@ -79,8 +79,8 @@ class AclFeed:
             await self._cluster.retrying(self.poll)
         except UnsupportedByBroker:
             raise SettingError(
-                "upstream has no ACL APIs, so its rights on groups cannot be read: "
-                + _OTHERWISE
+                "upstream has no ACL APIs (those of Kafka 2.0 and later), so its "
+                "rights on groups cannot be read: " + _OTHERWISE
             ) from None
         except ApiError as error:
             if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
