@@ -118,6 +118,12 @@ class Nodes:
         self._loop.wait(owner.stop())
         eventually(lambda: shard in self.served(), expected="a successor")
 
+    def stop_first(self) -> None:
+        """Stop the node whose address the only broker upstream has."""
+        first = self.nodes.pop(0)
+        self._loop.wait(first.stop())
+        eventually(lambda: len(self.served()) == SHARDS, expected="all shards served")
+
     def run(self, call: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the event loop of the nodes."""
         self._loop.wait(call)
@@ -256,6 +262,27 @@ def test_a_producer_that_was_replaced_commits_nothing(
         send_offset(successor, reader.consumer, topic, 9)
         successor.commit_transaction(ANSWER_S)
     assert committed_offsets(nodes.bootstrap, name) == {(topic, 0): 9}
+
+
+def test_a_producer_survives_the_node_in_front_of_its_coordinator(
+    upstream: str, topic: str, name: str
+) -> None:
+    """librdkafka keeps the address of a coordinator whose id stays the same."""
+    target = create_topic(upstream, f"{name}-out", partitions=1)
+    with running(upstream, "a", "b") as nodes:
+        producer = transactional_producer(
+            nodes.bootstrap, name, **{"transaction.timeout.ms": 60_000}
+        )
+        with member(nodes.bootstrap, name, topic) as reader:
+            for at, value in enumerate((b"before", b"after")):
+                producer.begin_transaction()
+                producer.produce(target, value, partition=0)
+                send_offset(producer, reader.consumer, topic, at)
+                producer.commit_transaction(ANSWER_S)
+                if not at:
+                    nodes.stop_first()
+        assert committed_offsets(nodes.bootstrap, name) == {(topic, 0): 1}
+    assert read_all(upstream, target, 2) == [b"before", b"after"]
 
 
 class Application:
