@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -30,7 +31,8 @@ _GROUPS: Final = {
 }
 """The protocols of the workers of each group. Every group copies all records."""
 _PARTITIONS: Final = 6
-_RECORDS_PER_KILL: Final = 1_500
+_PAUSE_S: Final = 0.01
+"""Between two records."""
 _LONG_S: Final = 2.0 * SESSION_MS / 1_000
 """When a node is away for so long, the brokers it advertised have other addresses."""
 
@@ -68,7 +70,11 @@ async def kill_nodes_under_transactions(
         )
         copiers = await asyncio.to_thread(lambda: list(map(start, works)))
         try:
-            written = await _kill_nodes(world, findings, source, times)
+            writer = _Writer(bootstrap, source)
+            try:
+                await _kill_nodes(world, findings, times)
+            finally:
+                written = await asyncio.to_thread(writer.stop)
             copies = {
                 target: await asyncio.to_thread(_read_until, bootstrap, target, written)
                 for target in targets
@@ -82,22 +88,17 @@ async def kill_nodes_under_transactions(
     return await world.finish(findings)
 
 
-async def _kill_nodes(world: World, findings: Findings, source: str, times: int) -> int:
-    """Kill nodes one after the other; return how many records were written."""
-    bootstrap = world.gateway.bootstrap
-    written = 0
+async def _kill_nodes(world: World, findings: Findings, times: int) -> None:
+    """Kill nodes one after the other."""
     for turn in range(times):
-        written = await asyncio.to_thread(_write, bootstrap, source, written)
         index = turn % len(world.gateway.nodes)
         await asyncio.to_thread(world.gateway.nodes[index].kill)
-        written = await asyncio.to_thread(_write, bootstrap, source, written)
         if turn % 2:
             await asyncio.sleep(_LONG_S)
         await asyncio.to_thread(world.gateway.restart, index)
         await world.ready()
         findings.count += 1
         world.say(f"killed node {index} under transactions")
-    return written
 
 
 def _compare(
@@ -125,18 +126,34 @@ def _report(say: Callable[[str], None], copiers: list[Copier]) -> None:
             say(error)
 
 
-def _write(bootstrap: str, source: str, first: int) -> int:
-    """Write records with the numbers from `first`; return the next one."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
-    )
-    end = first + _RECORDS_PER_KILL // 2
-    for number in range(first, end):
-        producer.produce(source, str(number), partition=number % _PARTITIONS)
-        producer.poll(0)
-    left = producer.flush(WAIT_S)
-    assert left == 0, f"{left} records were not acknowledged"
-    return end
+class _Writer:
+    """A thread that writes the numbers from 0 until it is stopped."""
+
+    def __init__(self, bootstrap: str, source: str) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
+        self._source = source
+        self._written = 0
+        self._stopped = Event()
+        self._thread = Thread(target=self._write, name="writer")
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Return how many numbers were written."""
+        self._stopped.set()
+        self._thread.join()
+        left = self._producer.flush(WAIT_S)
+        assert left == 0, f"{left} records were not acknowledged"
+        return self._written
+
+    def _write(self) -> None:
+        while not self._stopped.wait(_PAUSE_S):
+            value = str(self._written)
+            partition = self._written % _PARTITIONS
+            self._producer.produce(self._source, value, partition=partition)
+            self._producer.poll(0)
+            self._written += 1
 
 
 def _read_until(bootstrap: str, target: str, count: int) -> Counter[int]:
