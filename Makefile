@@ -55,7 +55,7 @@ test: $(READY) ## run every test, real clients and kill -9 included, in random o
 
 interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Central
 	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) --dist=worksteal $(ARGS)
-	@$(BIN)/python -m tests.differential build/kafka --requests 3000 --allow 4
+	@$(BIN)/python -m tests.differential build/kafka --requests 3000 --allow 4 --seed 1
 
 interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.3 (ten minutes at most)
 	@timeout 1200 $(BIN)/python -m tests.interop.versions build/kafka-versions $(ARGS)

@@ -77,7 +77,7 @@ def _is_resolved_later(found: Found, steps: Sequence[Step]) -> bool:
         for step in steps
     )
     path = found.difference.path
-    epochs = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH}
+    epochs = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH)
     is_epoch = path.endswith("epoch") or found.difference.kafka in epochs
     return has_regex and (is_epoch or "assignment" in path)
 
