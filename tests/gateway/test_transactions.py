@@ -14,6 +14,11 @@ from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from coterie.wire.record_batch import Producer, read_header
 from tests.broker.server.apis.fake_broker import allow_except
 from tests.gateway.transaction_world import GROUP, V1, V2, GatewayWorld, code_of
@@ -121,6 +126,25 @@ def test_a_refused_batch_leaves_no_gap(world: GatewayWorld) -> None:
     assert code_of(first) is ErrorCode.INVALID_TXN_STATE
     assert code_of(second) is ErrorCode.NONE
     assert world.sequences() == [(7, 0, 0), (7, 0, 1)]
+
+
+def test_a_shard_that_deleted_an_offset_meanwhile_is_loaded_again(
+    world: GatewayWorld,
+) -> None:
+    world.commit(5)
+    world.end(commit=True)
+    responses = world.begin_commit(6)
+    topic = OffsetDeleteRequestTopic(
+        name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+    )
+    deletion = OffsetDeleteRequest(group_id=GROUP, topics=[topic])
+    deleted = world.submit(deletion, GROUP, 0)
+    world.answer()
+    world.answer()
+    [response] = deleted
+    assert response.error_code == ErrorCode.NONE
+    assert code_of(responses) is ErrorCode.NOT_COORDINATOR
+    assert world.runtime.reloads == 1
 
 
 @pytest.mark.parametrize("is_appended", [False, True])

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from coterie.broker.coordinator.result import Result
+from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.batches import result_batch
 from coterie.broker.runtime.deferred import PendingRequest
 from coterie.broker.runtime.runtime import Runtime
@@ -52,13 +53,14 @@ from coterie.errors import ApiError, CoterieError, LogError
 from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
-from coterie.types import LogOffset, ProducerId
+from coterie.types import GroupId, LogOffset, ProducerId, TopicPartition
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.record_batch import INT32_MAX, Producer
 
 _LOGGER = logging.getLogger(__name__)
@@ -136,6 +138,8 @@ class _Prepared(NamedTuple):
     driven: DrivenShard
     result: Result
     now_ms: int
+    present: frozenset[TopicPartition | GroupId]
+    """See `_present`."""
 
 
 class GatewayTransactions:
@@ -350,7 +354,8 @@ class _ShardCommits:
         if not result.records:
             runtime.respond(driven, pending, result.response)
             return None
-        return _Prepared(driven, result, context.now_ms)
+        present = _present(driven.shard.state, request)
+        return _Prepared(driven, result, context.now_ms, present)
 
     def _produce(self, commit: _Commit, prepared: _Prepared) -> None:
         claim = commit.checked.claim
@@ -389,11 +394,19 @@ class _ShardCommits:
         )
 
     def _replay(self, commit: _Commit, prepared: _Prepared, offset: LogOffset) -> None:
-        """Make the offsets pending, and respond."""
+        """Make the offsets pending, and respond.
+
+        The shard may have written tombstones of them or of their group meanwhile. It
+        does not know whether the batch precedes these in the log, and is loaded again.
+        """
         runtime, checked = self._runtime, commit.checked
-        driven, result, now_ms = prepared
+        driven, result, now_ms, present = prepared
         if runtime.readable_shard(self._index) is not driven:
             checked.refuse(ErrorCode.NOT_COORDINATOR)
+            return
+        if not present <= _present(driven.shard.state, checked.request):
+            checked.refuse(ErrorCode.NOT_COORDINATOR)
+            runtime.reload_shard(self._index)
             return
         try:
             runtime.replay(driven, result, offset, now_ms)
@@ -455,6 +468,23 @@ class _ShardCommits:
             commit = self._queues[producer_id][0]
             commit.checked.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             self._end(producer_id)
+
+
+def _present(
+    state: State, request: TxnOffsetCommitRequest
+) -> frozenset[TopicPartition | GroupId]:
+    """Return what tombstones could remove: the group of a commit, and those of its
+    partitions that have an offset, stored or pending."""
+    group_id, offsets = request.group_id, state.offsets
+    held: set[TopicPartition | GroupId] = {
+        TopicPartition(topic.name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+        if offsets.holds(group_id, topic.name, each.partition_index)
+    }
+    if state.group(group_id) is not None:
+        held.add(group_id)
+    return frozenset(held)
 
 
 def _owner(writer: ShardWriter) -> tuple[ProducerId, int]:
