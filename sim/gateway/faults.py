@@ -99,6 +99,8 @@ def heal(world: GatewayWorld, node: Node) -> None:
     node.restore_log()
     world.group.cut_off.discard(node.name)
     world.group.loses_join.discard(node.name)
+    world.group.repeats_join.pop(node.name, None)
+    world.group.late_answers.pop(node.name, None)
 
 
 def _lose_join(world: GatewayWorld) -> None:
@@ -114,6 +116,38 @@ def _lose_join(world: GatewayWorld) -> None:
     others = [each for each in world.nodes if each is not node]
     if others and world.rng.random() < 0.5:
         _drain_node(world, world.rng.choice(others))
+
+
+def _repeat_join(world: GatewayWorld) -> None:
+    """Let the next JoinGroup of a node arrive again, when the node may have another
+    assignment; a node that leaves or returns begins the rebalances."""
+    node = _some_node(world)
+    session_ms = world.gateway.session_timeout_ms
+    delay_ms = world.rng.randint(200, 2 * session_ms)
+    node.note("will repeat a JoinGroup after", delay_ms, "ms")
+    world.group.repeats_join[node.name] = delay_ms
+    others = [each for each in world.nodes if each is not node]
+    if others:
+        _drain_node(world, world.rng.choice(others))
+
+
+def _answer_late(world: GatewayWorld) -> None:
+    """Delay the responses of the group's coordinator to a node, and often cut the node
+    off from it afterwards, so that the last ones arrive while its session runs out."""
+    node = _some_node(world)
+    session_ms = world.gateway.session_timeout_ms
+    delay_ms = world.rng.randint(session_ms // 20, session_ms // 3)
+    node.note("receives responses", delay_ms, "ms later")
+    world.group.late_answers[node.name] = delay_ms
+
+    def end() -> None:
+        world.group.late_answers.pop(node.name, None)
+        if not world.is_calm and world.rng.random() < 0.7:
+            node.note("has no network to upstream's group")
+            world.group.cut_off.add(node.name)
+            world.clock.after(2 * session_ms, lambda: heal(world, node))
+
+    world.clock.after(world.rng.randint(session_ms, 2 * session_ms), end)
 
 
 def _lose_connections(world: GatewayWorld) -> None:
@@ -199,6 +233,9 @@ NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
     _cut_off,
     _cut_off,
     _lose_join,
+    _repeat_join,
+    _answer_late,
+    _answer_late,
     _lose_connections,
     _lose_connections,
     _fail_over,

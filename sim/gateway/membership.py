@@ -101,6 +101,11 @@ class NodeGroup:
         """The names of the nodes without a network to the cluster."""
         self.loses_join: set[str] = set()
         """The names of the nodes whose next JoinGroup request is lost."""
+        self.repeats_join: dict[str, int] = {}
+        """How much later the next JoinGroup request of a node arrives again, in ms, as
+        after a lost connection."""
+        self.late_answers: dict[str, int] = {}
+        """The delay of the responses to a node, in ms."""
         self.network = Network(clock, rng, transcript, self)
 
     @property
@@ -136,12 +141,22 @@ class NodeGroup:
         if isinstance(call.request, JoinGroupRequest) and call.who in self.loses_join:
             self.loses_join.discard(call.who)
             return
+        if isinstance(call.request, JoinGroupRequest) and call.request.member_id:
+            delay_ms = self.repeats_join.pop(call.who, None)
+            if delay_ms is not None:
+                self._clock.after(delay_ms, lambda: self._repeat(call))
 
         def respond(response: Any) -> None:
             if call.who not in self.cut_off:
-                answer(response)
+                delay_ms = self.late_answers.get(call.who, 0)
+                self._clock.after(delay_ms, lambda: answer(response))
 
         self.server.runtime.submit(0, call.request, call.caller, respond)
+
+    def _repeat(self, call: Call) -> None:
+        if self.server is not None:
+            runtime = self.server.runtime
+            runtime.submit(0, call.request, call.caller, lambda _: None)
 
     def member_ids(self) -> frozenset[str] | None:
         """Return the ids and the instance ids of the members, or None while the group
@@ -267,6 +282,8 @@ class NodeMember:
         sent_s = self._seconds()
 
         def joined(response: JoinGroupResponse) -> None:
+            if self._has_left:
+                return
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.session.member_id = response.member_id
                 self._join()
@@ -309,6 +326,8 @@ class NodeMember:
         sent_s = self._seconds()
 
         def synced(response: SyncGroupResponse) -> None:
+            if self._has_left:
+                return
             if response.error_code:
                 self._refused(ErrorCode(response.error_code))
                 return
