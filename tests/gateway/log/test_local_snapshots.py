@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.record_serde import encode_record
+from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.memory import MemoryLog
+from coterie.broker.runtime.loader import replay_batch
+from coterie.broker.runtime.shards import DrivenShard
 from coterie.errors import ConnectionLost
+from coterie.gateway.log import opening
 from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.local_snapshots import AGE_MAX_MS, CHECK_S
 from coterie.wire.error_codes import ErrorCode
@@ -231,6 +235,28 @@ def test_a_damaged_snapshot_is_removed() -> None:
     restarted = again(world)
     restarted.loop.advance(5)
     assert restarted.offset("g") == 1
+
+
+def test_a_snapshot_that_does_not_fit_the_log_is_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = with_snapshot()
+    world.commit("g", 2)
+    replayed: list[Shard] = []
+    failures = []
+
+    def refuse_snapshot(driven: DrivenShard, shard: Shard, *arguments: Any) -> None:
+        if shard not in replayed and shard.state.offsets.has("g"):
+            failures.append("owned at epoch 10")
+            raise AssertionError("owned at epoch 10")
+        replayed.append(shard)
+        replay_batch(driven, shard, *arguments)
+
+    monkeypatch.setattr(opening, "replay_batch", refuse_snapshot)
+    restarted = again(world)
+    restarted.loop.advance(60)
+    assert restarted.offset("g") == 2
+    assert len(failures) == 1
 
 
 def test_a_snapshot_is_written_after_a_long_load() -> None:

@@ -118,6 +118,8 @@ class Opening:
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
         self._snapshot_end: LogOffset | None = None
+        self._has_snapshot = False
+        """Whether a local snapshot has been replayed, wholly or in part."""
         """The offset from which to replay after the local snapshot; None without one,
         and once it is replayed."""
         self._is_loaded = False
@@ -313,7 +315,7 @@ class Opening:
         def ended(error: CoterieError | None) -> None:
             if error is not None:
                 snapshots = self._context.snapshots
-                if self._snapshot_end is not None and snapshots is not None:
+                if self._has_snapshot and snapshots is not None:
                     snapshots.remove(self._index)  # the next try does without it
                 self._fail(error)
             elif self._is_loaded:
@@ -333,6 +335,7 @@ class Opening:
         shard = self._driven.shard
         if self._snapshot_end is not None:
             assert self._context.snapshots is not None
+            self._has_snapshot = True
             for _ in self._context.snapshots.read(self._index, shard):
                 yield
             self._snapshot_end = None
@@ -355,7 +358,19 @@ class Opening:
         elif is_owners and not self.log.lineage.accepts(header):
             self._dropped += header.record_count
         elif header.record_count:
+            self._replay_records(batch)
+
+    def _replay_records(self, batch: bytes) -> None:
+        """Replay a batch. A local snapshot does not fit every log: compaction may have
+        removed what came between, such as the end of a group that exists again."""
+        try:
             replay_batch(self._driven, self._driven.shard, batch, self._position)
+        except (AssertionError, LookupError) as error:
+            if not self._has_snapshot:
+                raise
+            raise LogError(
+                f"the local snapshot does not fit the log: {error}"
+            ) from None
 
     def _observe(self, header: BatchHeader, barrier: Barrier) -> None:
         topic = self._context.topic
