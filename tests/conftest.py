@@ -79,7 +79,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests(), "slow-tests")
     hangs.register(config)
-    # Shells start background jobs, and those their children, with SIGINT ignored.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    # Shells start background jobs, and those their children, with SIGINT ignored, and
+    # Spark replaces the handler for the rest of its process.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
