@@ -85,6 +85,8 @@ def test_librdkafka(bootstrap: str, topic: str, protocol: str, codec: str) -> No
             "group.id": topic,
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
+            # The commit below returns only what was not committed before.
+            "enable.auto.commit": False,
         }
     )
     consumer.subscribe([topic])
