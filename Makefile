@@ -87,6 +87,7 @@ check: $(READY) ## check format, lint, types, import contracts and project rules
 	step 'types'         $(BIN)/mypy --no-error-summary; \
 	quiet() { local output; output=$$("$$@" 2>&1) || { echo "$$output"; return 1; }; }; \
 	step 'import layers' quiet $(BIN)/lint-imports --no-logo; \
+	step 'locks'         $(BIN)/python -m tools.locks; \
 	step 'project rules' $(BIN)/python -m tools.tidy; \
 	exit $$status
 
@@ -116,19 +117,25 @@ docs: $(READY) ## build the docs site into build/site; ARGS=serve for a live pre
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(or $(ARGS),build --strict --quiet)
 	@echo 'read build/site/index.html'
 
+# The lowest versions are installed beside the tools of tests, of which botocore has an
+# upper bound.
 lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
 	@resolve() { $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --custom-compile-command 'make lock' --no-annotate \
-	  --output-file "$$@" pyproject.toml; }; \
-	resolve $(LOCK) --extra dev $(ARGS); \
-	resolve requirements-release.txt --extra release --constraint $(LOCK); \
-	resolve requirements-pipeline.txt --extra pipeline --constraint $(LOCK); \
-	printf '%s\n' confluent-kafka rich setuptools | \
-	  resolve requirements-demo.txt --constraint $(LOCK) -
+	  --output-file "requirements-$$1.txt" "$${@:2}"; }; \
+	resolve dev --extra dev pyproject.toml $(ARGS); \
+	resolve demo --constraint $(LOCK) pyproject.toml - \
+	  <<<$$'confluent-kafka\nrich\nsetuptools'; \
+	resolve pipeline --constraint $(LOCK) --extra pipeline pyproject.toml - \
+	  <<<'setuptools'; \
+	resolve lowest --resolution lowest-direct --extra pipeline --extra fast \
+	  --extra pkcs12 --extra ui --constraint <(echo 'python-dateutil<3') \
+	  pyproject.toml - <<<'setuptools>=77'; \
+	resolve spark-4.2 - <<<$$'pyspark==4.2.*\nsetuptools'
 
-versions: $(READY) ## run the fast tests with the lowest and the newest dependencies
-	@bash tools/versions.sh lowest-direct
-	@bash tools/versions.sh highest
+versions: $(READY) ## run the fast tests with the lowest and today's newest dependencies
+	@bash tools/versions.sh lowest
+	@bash tools/versions.sh newest
 
 spark42: $(READY) ## run end-to-end tests of the pipeline with PySpark 4.2 and Delta Lake
 	@bash tools/spark42.sh -n $(JOBS) $(ARGS)

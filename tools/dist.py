@@ -8,8 +8,8 @@ have the same bytes. Their dates are the commit's (SOURCE_DATE_EPOCH), and the s
 packed again, because setuptools writes owners and the time of the build into it.
 
 The SBOM (CycloneDX, JSON) is made by cyclonedx-bom from an environment with the wheel
-and its dependencies at the versions of requirements-dev.txt, because pip's own report
-has neither licences nor package URLs.
+and its dependencies as requirements-dev.txt names them, because pip's own report has
+neither licences nor package URLs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import gzip
 import hashlib
 import io
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -29,12 +28,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tools.locks import lock_file, read_lock, subset
+
 ROOT: Final = Path(__file__).parent.parent
 DIST: Final = ROOT / "dist"
-TOOLS: Final = ROOT / "build" / "release"
-"""The virtual environment of twine and cyclonedx-bom."""
-LOCK: Final = ROOT / "requirements-release.txt"
-PINNED: Final = re.compile(r"^[\w.-]+==[^ ;]+", re.MULTILINE)
+TOOLS: Final = Path(sys.executable).parent
 HOOK: Final = (
     "import sys, setuptools.build_meta as b; print(getattr(b, sys.argv[1])({}))"
 )
@@ -64,8 +62,7 @@ def main(words: Sequence[str]) -> int:
         else:
             source = unpack(first[0], Path(directory, "compiled"))
             build("wheel", source, DIST, epoch, COTERIE_COMPILED="1")
-        make_tools()
-        run(TOOLS / "bin/twine", "check", "--strict", *sorted(DIST.iterdir()))
+        run(TOOLS / "twine", "check", "--strict", *sorted(DIST.iterdir()))
         write_sbom(first, Path(directory, "environment"))
     for file in sorted(DIST.iterdir()):
         size = file.stat().st_size
@@ -144,33 +141,19 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def make_tools() -> None:
-    """Install twine and cyclonedx-bom, as locked, unless they are installed."""
-    done = TOOLS / "requirements.txt"
-    if done.exists() and done.read_bytes() == LOCK.read_bytes():
-        return
-    shutil.rmtree(TOOLS, ignore_errors=True)
-    install(TOOLS, "--require-hashes", "--requirement", LOCK)
-    shutil.copy(LOCK, done)
-
-
-def install(environment: Path, *what: str | Path) -> None:
-    """Make a virtual environment and install distributions with pip."""
-    venv.create(environment, symlinks=True)
-    pip = (sys.executable, "-m", "pip", "--python", environment)
-    run(*pip, "install", "--quiet", "--disable-pip-version-check", *what)
-
-
 def write_sbom(built: Sequence[Path], environment: Path) -> None:
     """Write the SBOM of the wheel and its dependencies beside the sdist."""
     sdist, wheel = built
-    locked = PINNED.findall((ROOT / "requirements-dev.txt").read_text())
-    constraints = environment.with_name("constraints.txt")
-    constraints.write_text("\n".join(locked) + "\n")
-    install(environment, "--constraint", constraints, wheel)
+    lock = environment.with_name("requirements.txt")
+    lock.write_text(subset(read_lock(lock_file("dev")), ["coterie"]))
+    venv.create(environment, symlinks=True)
+    pip = (sys.executable, "-m", "pip", "--python", environment, "install", "--quiet")
+    run(*pip, "--no-deps", "--require-hashes", "--requirement", lock)
+    run(*pip, "--no-deps", "--no-index", wheel)
+    run(sys.executable, "-m", "pip", "--python", environment, "check")
     target = DIST / sdist.name.replace(".tar.gz", ".cdx.json")
     run(
-        *(TOOLS / "bin/cyclonedx-py", "environment", "--output-reproducible"),
+        *(TOOLS / "cyclonedx-py", "environment", "--output-reproducible"),
         *("--pyproject", ROOT / "pyproject.toml", "--mc-type", "application"),
         *("--output-format", "JSON", "--output-file", target),
         environment / "bin/python",

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# setup.sh VENV [dev|demo|pipeline]: install Coterie into VENV, with pip only: the packages
-# of requirements-dev.txt (or -demo, -pipeline), each checked against its hashes, then
-# Coterie itself, editable. The default is dev: Coterie with everything its tests need.
+# setup.sh VENV [KIND ...]: install the packages of requirements-KIND.txt into VENV with
+# pip: exactly those, each checked against its hashes. Nothing is resolved, so nothing
+# that was published since `make lock` is installed, whatever pip's version.
+#
+# Kinds are dev (the default), demo, pipeline, lowest and spark-4.2; of several kinds
+# the last has the last word. With dev and demo Coterie itself is installed, editable.
 # VENV is created with the first Python that is new enough; PYTHON=path chooses one.
 # Prints one sentence about a missing requirement and exits with 1. Host names of package
 # indexes are removed from pip's output.
 set -euo pipefail
 
 venv=$1
-kind=${2:-dev}
+kinds=("${@:2}")
+[ ${#kinds[@]} -gt 0 ] || kinds=(dev)
 
 fits() {
   command -v "$1" >/dev/null &&
@@ -39,22 +43,44 @@ make_venv() {
   }
 }
 
-if ! "$venv/bin/python" -m pip --version &>/dev/null; then
-  make_venv
-fi
+run_pip() {
+  "$venv/bin/python" -m pip --disable-pip-version-check --no-input "$@" 2>&1 |
+    sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g"
+}
+
+# Builds use the setuptools of the lock, which install_lock installs first: without
+# --no-build-isolation pip would fetch the newest for each package that has no wheel.
 pip_install() {
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@" 2>&1 |
-    sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g" || {
+  run_pip install --quiet --no-deps --no-build-isolation --use-pep517 "$@" || {
     echo "pip could not install it: see the lines above." >&2
     exit 1
   }
 }
 
-case $kind in
+install_lock() {
+  local lock=requirements-$1.txt build_tools
+  build_tools=$(mktemp)
+  awk '/^[^ ]/ { wanted = /^setuptools==/ } wanted' "$lock" >"$build_tools"
+  pip_install --require-hashes --requirement "$build_tools"
+  rm "$build_tools"
+  pip_install --require-hashes --requirement "$lock"
+}
+
+if ! "$venv/bin/python" -m pip --version &>/dev/null; then
+  make_venv
+fi
+case ${kinds[0]} in
   dev) echo "installing Coterie and its development tools (takes a minute the first time)" ;;
   demo) echo "installing Coterie and a Kafka client" ;;
 esac
-pip_install --require-hashes --requirement "requirements-$kind.txt"
-if [ "$kind" != pipeline ]; then
-  pip_install --no-deps --no-build-isolation --editable .
+for kind in "${kinds[@]}"; do
+  install_lock "$kind"
+done
+case ${kinds[0]} in
+  dev | demo) pip_install --editable . ;;
+esac
+if ! run_pip check >"$venv/pip-check"; then
+  cat "$venv/pip-check" >&2
+  echo "requirements-${kinds[-1]}.txt lacks what this platform needs: report it, please." >&2
+  exit 1
 fi

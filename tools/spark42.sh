@@ -9,9 +9,8 @@ jars=build/delta-spark
 requirements=requirements-spark-4.2.txt
 
 if [ ! "$venv/.ready" -nt "$requirements" ]; then
-  .venv/bin/uv venv --quiet --clear --python .venv/bin/python "$venv"
-  .venv/bin/uv pip install --quiet --python "$venv/bin/python" --require-hashes \
-    --requirement "$requirements" 2>&1 | sed -E 's#https?://[^ ,)>]+#(an index)#g'
+  rm -rf "$venv"
+  PYTHON=.venv/bin/python bash tools/setup.sh "$venv" spark-4.2
   packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   own=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   echo "import site; site.addsitedir('$packages')" >"$own/packages-of-venv.pth"

@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
-# versions.sh RESOLUTION: run the fast tests with other versions of the dependencies, in a
-# virtual environment of their own. RESOLUTION is uv's: lowest-direct for the lower bounds
-# of pyproject.toml, highest for the newest that the index has.
+# versions.sh lowest|newest: run the fast tests with other versions of what Coterie
+# depends on, in a virtual environment of their own. `lowest` has the lower bounds of
+# pyproject.toml, as requirements-lowest.txt names them. `newest` has what the index
+# offers today, test tools included: the one environment that is resolved on purpose.
 set -euo pipefail
 
-resolution=$1
-venv=build/versions/$resolution
+versions=$1
+venv=build/versions/$versions
 
+rm -rf "$venv"
 mkdir -p build/versions
-.venv/bin/uv venv --quiet --clear --python .venv/bin/python "$venv"
-.venv/bin/uv pip install --quiet --python "$venv/bin/python" --resolution "$resolution" \
-  --editable '.[dev]'
-echo "$resolution: $(.venv/bin/uv pip list --quiet --python "$venv/bin/python" | wc -l) packages"
+case $versions in
+  lowest) PYTHON=.venv/bin/python bash tools/setup.sh "$venv" dev lowest ;;
+  newest)
+    .venv/bin/python -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --upgrade pip
+    "$venv/bin/python" -m pip install --quiet --editable '.[dev]'
+    ;;
+esac
+echo "$versions: $("$venv/bin/python" -m pip list | wc -l) packages"
 "$venv/bin/python" -m pytest -n 2 -q -m 'not slow' \
   --ignore tests/real_clients --ignore tests/crash
