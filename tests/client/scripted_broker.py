@@ -33,7 +33,7 @@ from .idle_time import skip_idle_time
 
 HANG_UP: Final = object()
 SILENCE: Final = object()
-WAIT_S: Final = 30
+WAIT_S: Final = 120.0
 OPTIONS: Final = ClientOptions(retry_backoff_ms=1, retry_backoff_max_ms=2)
 BRIEF: Final = ClientOptions(
     retry_backoff_ms=1_000, retry_backoff_max_ms=2_000, api_timeout_ms=20_000

@@ -26,7 +26,7 @@ from tests.broker.server.harness import ThreadServer
 from tests.client.admin.scripted_coordinators import ONCE
 from tests.client.scripted_broker import OPTIONS
 
-WAIT_S = 30
+WAIT_S = 120.0
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from coterie.errors import AuthenticationFailed, ConnectionLost
 from tests.client.certificates import Certificates
 
 Greeting = Callable[[socket.socket], None]
-WAIT_S = 30
+WAIT_S = 120.0
 ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
 
 

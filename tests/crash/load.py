@@ -52,7 +52,7 @@ class Load:
     def join(self) -> None:
         """Wait until every connection has ended; raise the first unexpected error."""
         for thread in self._threads:
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
         if self.errors:
             raise self.errors[0]

@@ -22,7 +22,7 @@ SETTINGS = {
 }
 COMMITS = 120
 RECORDS = 3 * COMMITS
-WAIT_S = 20
+WAIT_S = 120
 
 
 def offset_records(client: WireClient) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 def fill(bootstrap: str, topic: str, *records: int) -> None:

@@ -23,7 +23,7 @@ SPARK_KAFKA_JARS: Final = "COTERIE_SPARK_KAFKA_JARS"
 """The same for Spark's Kafka source; the default is build/spark-kafka."""
 _SPARK_KAFKA_POM: Final = Path(__file__).with_name("spark-kafka.xml")
 START_S: Final = 90.0
-STOP_S: Final = 30.0
+STOP_S: Final = 120.0
 FETCH_S: Final = 600.0
 CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"

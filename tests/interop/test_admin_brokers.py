@@ -41,7 +41,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
-WAIT_S = 20
+WAIT_S = 120
 SESSION = "consumer.session.timeout.ms"
 
 

@@ -25,7 +25,7 @@ from .sasl_listener import SaslListener
 
 pytestmark = pytest.mark.slow
 
-WAIT_S = 30
+WAIT_S = 120.0
 PREPARED_OTHERWISE = "p\u00e4ssw\u00f6rd \ufb01"
 """A password that SASLprep (RFC 4013) would change; Kafka hashes the raw bytes."""
 ADMIN = Plain("admin", Secret(PASSWORDS["admin"]))

@@ -25,7 +25,7 @@ from .kafka import JARS, START_S, java_command
 
 pytestmark = pytest.mark.slow
 
-WAIT_S: Final = 30.0
+WAIT_S: Final = 120.0
 PARTITIONS: Final = 2
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 TIME_MS: Final = 1_764_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from tests.real_clients.confluent_admin import committed_offsets, produce
 
 KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-ANSWER_S = 40
+ANSWER_S = 120
 
 pytestmark = pytest.mark.skipif(
     KCAT is None,

@@ -42,7 +42,7 @@ Setting = str | int | float | bool
 
 TOPIC: Final = "orders"
 VALUE: Final = b"value"
-WAIT_S: Final = 30.0
+WAIT_S: Final = 120.0
 
 
 @pytest.fixture(scope="module", params=RELEASES)

@@ -72,7 +72,7 @@ class Writer:
 
 
 def _wait(event: threading.Event) -> None:
-    assert event.wait(30)
+    assert event.wait(120)
 
 
 def rounds(log: JournalLog) -> int:

@@ -31,7 +31,7 @@ from coterie.wire.framing import RequestHeaderV0, read_response, write_request
 from coterie.wire.releases import load_release
 from coterie.wire.schema import Message
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class WireClient:

@@ -103,7 +103,7 @@ def test_a_commit_to_a_new_topic_waits_for_a_copy(
     with gateway.client() as client:
         client.send(commit(name, metadata=metadata), version)
         client.send(HeartbeatRequest(group_id="g", member_id="m"))
-        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+        eventually(lambda: refreshes.waiting, within_s=120, expected="the commit waits")
         gateway.copy_topics()
         gateway.run(refreshes.finish())
 
@@ -126,7 +126,7 @@ def test_a_commit_to_a_new_partition_waits_for_a_copy(
         for version in (7, 9):
             client.send(commit("growing", 1), version)
             eventually(
-                lambda: refreshes.waiting, within_s=30, expected="the commit waits"
+                lambda: refreshes.waiting, within_s=120, expected="the commit waits"
             )
             gateway.run(refreshes.finish())
             assert code(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -137,7 +137,7 @@ def test_a_commit_to_a_missing_topic_fails_after_a_copy(
 ) -> None:
     with gateway.client() as client:
         client.send(commit("missing"), 9)
-        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+        eventually(lambda: refreshes.waiting, within_s=120, expected="the commit waits")
         gateway.run(refreshes.finish())
 
         assert code(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -154,7 +154,7 @@ def test_a_deletion_of_offsets_waits_for_a_copy(
     topic = OffsetDeleteRequestTopic(name=name, partitions=[partition])
     with gateway.client() as client:
         client.send(OffsetDeleteRequest(group_id="nobody", topics=[topic]))
-        eventually(lambda: refreshes.waiting, within_s=30, expected="a copy is wanted")
+        eventually(lambda: refreshes.waiting, within_s=120, expected="a copy is wanted")
         gateway.copy_topics()
         gateway.run(refreshes.finish())
         response = client.receive()
@@ -166,7 +166,7 @@ def test_a_client_that_closes_meanwhile_harms_nothing(
 ) -> None:
     with gateway.client() as client:
         client.send(commit("missing"), 9)
-        eventually(lambda: refreshes.waiting, within_s=30, expected="the commit waits")
+        eventually(lambda: refreshes.waiting, within_s=120, expected="the commit waits")
     gateway.run(refreshes.finish())
     with gateway.client() as client:
         client.call(HeartbeatRequest(group_id="g", member_id="m"))
@@ -205,7 +205,7 @@ def test_a_member_of_a_new_topic_joins_after_a_copy(
             if not is_known:
                 eventually(
                     lambda: refreshes.waiting,
-                    within_s=30,
+                    within_s=120,
                     expected="the member waits",
                 )
                 gateway.copy_topics()
