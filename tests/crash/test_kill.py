@@ -17,6 +17,7 @@ from coterie.broker.log.stores import JOURNAL_BYTES
 from tests.crash import requests
 from tests.crash.load import Ledger, Load, check
 from tests.support.server_process import start_server
+from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("COTERIE_CRASH_KILLS", "50"))
 LIVES = max(5, KILLS // 10)
@@ -42,17 +43,23 @@ def test_acknowledged_writes_survive_kills_under_load(
         server.client() as client,
     ):
         requests.create_topics(client)
-    for _ in range(-(-KILLS // LIVES)):
+    kills = -(-KILLS // LIVES)
+    for kill in range(1, kills + 1):
         with start_server(data=tmp_path, settings=settings) as server:
             check(ledger, server)
             load = Load(ledger, server)
             load.warm.wait()
+            if kill == kills:
+                eventually(
+                    lambda: ledger.committed and ledger.aborted,
+                    expected="transactions of both outcomes, even on a slow machine",
+                )
             time.sleep(dice.uniform(0, LOAD_S_MAX))  # kill at a random time
             server.kill()
             load.join()
     with start_server(data=tmp_path, settings=settings) as server:
         check(ledger, server)
-    record_property("kills", -(-KILLS // LIVES))
+    record_property("kills", kills)
     record_property("acknowledged records", ledger.acknowledged)
     record_property("committed transactions", len(ledger.committed))
     assert ledger.acknowledged > 0

@@ -86,13 +86,18 @@ class Index:
             ]
         )
         kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        contents = {
+            f"{info}/METADATA": metadata,
+            f"{info}/WHEEL": kind,
+            f"{info}/RECORD": "",
+        }
+        if name == "setuptools":
+            contents["setuptools/__init__.py"] = f"VERSION = {version!r}\n"
         file = self.directory / f"{module}-{version}-py3-none-any.whl"
         with zipfile.ZipFile(file, "w") as wheel:
-            if name == "setuptools":
-                wheel.writestr("setuptools/__init__.py", f"VERSION = {version!r}\n")
-            wheel.writestr(f"{info}/METADATA", metadata)
-            wheel.writestr(f"{info}/WHEEL", kind)
-            wheel.writestr(f"{info}/RECORD", "")
+            for path, text in contents.items():
+                # Without the time of day, two locks name the same bytes.
+                wheel.writestr(zipfile.ZipInfo(path), text)
         return file.read_bytes()
 
     def add_source(self, name: str, version: str) -> bytes:
