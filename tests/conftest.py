@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, settings
 
 import coterie
 from coterie.wire.generated import COMPILED
-from tests.support import hangs
+from tests.support import hangs, kafka_python
 from tests.support.compiled import Patches, make_states_copyable
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
@@ -86,6 +86,12 @@ def pytest_runtest_setup() -> None:
     # Shells start background jobs, and those their children, with SIGINT ignored, and
     # Spark replaces the handler for the rest of its process.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    kafka_python.keep_sockets()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    kafka_python.close_sockets()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
