@@ -31,7 +31,7 @@ PRELOADED: Final = (
     *("rich.table", "scramp", "xxhash", "_pytest.fixtures", "_pytest.assertion"),
     *("kafka", "kio.index"),
 )
-ADDRESS_OF_KAFKA: Final = "COTERIE_KAFKA_AT_"
+ADDRESS_OF_KAFKA: Final = "COTERIE_TEST_KAFKA_AT_"
 """Start of the variables that name a node of Apache Kafka (tests/interop/node.py)."""
 OPTIONS: Final = (
     *("-q", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"),

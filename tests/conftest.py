@@ -12,13 +12,17 @@ slow test, or one with real processes, has ten minutes.
 Tests that use Spark come first: one process runs them in one Spark while others run the
 rest, and none is left with a long test at the end (`--dist=worksteal` in the Makefile).
 
+No test depends on the environment that pytest is started in (support/environment.py).
+
 `--build=compiled` makes sure that the tests run on a compiled core.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +34,7 @@ import coterie
 from coterie.wire.generated import COMPILED
 from tests.support import hangs, kafka_python
 from tests.support.compiled import Patches, make_states_copyable
+from tests.support.environment import isolate
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
@@ -70,6 +75,8 @@ def pytest_report_header() -> str:
     return f"coterie: {build}, {Path(coterie.__file__).parent}"
 
 
+# Last, because pytest's own reporter has the colors that the user wants.
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--build") == ("pure" if COMPILED else "compiled"):
         raise pytest.UsageError(pytest_report_header())
@@ -78,6 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FactResults(target), "fact-results")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests(), "slow-tests")
+        home = tempfile.TemporaryDirectory(prefix="coterie-home-")
+        config.add_cleanup(home.cleanup)
+        isolate(os.environ, home.name)  # xdist's workers inherit it
     hangs.register(config)
 
 

@@ -61,18 +61,18 @@ def scenarios(
     """Return all scenarios, those of the disk once for each store; `faults` and `tears`
     are distances, 1 for every place."""
     of_stores = [
-        ("SIGKILL under load", "test_kill.py", {"COTERIE_CRASH_KILLS": kills}),
+        ("SIGKILL under load", "test_kill.py", {"COTERIE_TEST_KILLS": kills}),
         ("crash after compaction", "test_compaction.py", {}),
         (
             "EIO and ENOSPC at each call",
             "test_disk_faults.py",
-            {"COTERIE_FAULT_STRIDE": faults},
+            {"COTERIE_TEST_FAULT_STRIDE": faults},
         ),
         ("full disk", "test_full_disk.py", {}),
         (
             "SIGKILL at each call",
             "test_kill_at_calls.py",
-            {"COTERIE_KILL_STRIDE": faults},
+            {"COTERIE_TEST_KILL_STRIDE": faults},
         ),
     ]
     made = [
@@ -80,7 +80,7 @@ def scenarios(
             f"{name}, {store}",
             file,
             {
-                "COTERIE_CRASH_STORES": store,
+                "COTERIE_TEST_STORES": store,
                 **{each: str(value) for each, value in depth.items()},
             },
         )
@@ -90,7 +90,9 @@ def scenarios(
     torn = {"sqlite": "test_torn_store.py", "journal": "test_torn_journal.py"}
     made += [
         Scenario(
-            f"torn files, {store}", torn[store], {"COTERIE_TEAR_STRIDE": str(tears)}
+            f"torn files, {store}",
+            torn[store],
+            {"COTERIE_TEST_TEAR_STRIDE": str(tears)},
         )
         for store in stores
     ]

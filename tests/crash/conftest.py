@@ -1,4 +1,4 @@
-"""The stores that the crash tests run with: COTERIE_CRASH_STORES, by default all."""
+"""The stores that the crash tests run with: COTERIE_TEST_STORES, by default all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from coterie.broker.log.stores import STORES
 
-_NAMES = os.environ.get("COTERIE_CRASH_STORES", ",".join(STORES)).split(",")
+_NAMES = os.environ.get("COTERIE_TEST_STORES", ",".join(STORES)).split(",")
 
 
 @pytest.fixture(params=_NAMES)

@@ -2,7 +2,7 @@
 the server continues.
 
 Small writes make some 40 calls, of which each fails once. With log.store=sqlite, a
-write that is followed by a checkpoint makes thousands: COTERIE_FAULT_STRIDE is the
+write that is followed by a checkpoint makes thousands: COTERIE_TEST_FAULT_STRIDE is the
 distance between two of them.
 """
 
@@ -29,7 +29,7 @@ from tests.crash.load import Ledger, check
 from tests.crash.requests import GROUP, PLAIN, TXN, TXN_GROUP, Refused
 from tests.support.server_process import ServerProcess, start_server
 
-STRIDE = int(os.environ.get("COTERIE_FAULT_STRIDE", "421"))
+STRIDE = int(os.environ.get("COTERIE_TEST_FAULT_STRIDE", "421"))
 SETTINGS = {
     "offsets.topic.num.partitions": 2,
     "message.max.bytes": 6_000_000,

@@ -1,6 +1,6 @@
 """Repeated SIGKILL under load: no acknowledged write is lost.
 
-COTERIE_CRASH_KILLS sets the number of kills (50), COTERIE_CRASH_SEED the seed.
+COTERIE_TEST_KILLS sets the number of kills (50), COTERIE_TEST_SEED the seed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.crash.load import Ledger, Load, check
 from tests.support.server_process import start_server
 from tests.support.waiting import eventually
 
-KILLS = int(os.environ.get("COTERIE_CRASH_KILLS", "50"))
+KILLS = int(os.environ.get("COTERIE_TEST_KILLS", "50"))
 LIVES = max(5, KILLS // 10)
 """The number of tests that share the kills, so that they can run in parallel."""
-SEED = int(os.environ.get("COTERIE_CRASH_SEED", "20261121"))
+SEED = int(os.environ.get("COTERIE_TEST_SEED", "20261121"))
 LOAD_S_MAX = 0.25
 SETTINGS = {"offsets.topic.num.partitions": 4}
 

@@ -1,7 +1,7 @@
 """SIGKILL at each call to the disk in turn, checkpoints and conversions included: no
 acknowledged write is lost.
 
-COTERIE_KILL_STRIDE is the distance between two such calls; 1 kills at each of them.
+COTERIE_TEST_KILL_STRIDE is the distance between two such calls; 1 kills at each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.crash.load import Ledger, check
 from tests.crash.test_disk_faults import SETTINGS, Cycle, create
 from tests.support.server_process import STOP_S, start_server
 
-STRIDE = int(os.environ.get("COTERIE_KILL_STRIDE", "29"))
+STRIDE = int(os.environ.get("COTERIE_TEST_KILL_STRIDE", "29"))
 START_STRIDE = max(1, STRIDE // 2)
 CALLS_MAX = 400
 """SQLite's checkpoint makes thousands of equal calls."""

@@ -1,6 +1,6 @@
 """A journal whose last bytes a power failure tore: whole flushes, and all synced ones.
 
-COTERIE_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at every byte.
+COTERIE_TEST_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A store whose last bytes a power failure tore: whole flushes, and all synced ones.
 
-COTERIE_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at every byte.
+COTERIE_TEST_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coterie.broker.log.sqlite import SqliteLog
 from coterie.broker.log.sqlite_file import FILE_NAME
 from tests.broker.log.logs import PARTITION, append
 
-STRIDE = int(os.environ.get("COTERIE_TEAR_STRIDE", "601"))
+STRIDE = int(os.environ.get("COTERIE_TEST_TEAR_STRIDE", "601"))
 HEADER, FRAME_HEADER, PAGE = 32, 24, 4_096
 FRAME = FRAME_HEADER + PAGE
 FLUSHES = 6

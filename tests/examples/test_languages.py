@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environment import REAL_HOME
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DOWNLOAD_S = 180
 RUN_S = 180
@@ -39,7 +41,9 @@ class Example:
         python = f"{sys.executable} -m coterie.cli.main"
         command.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
         command.chmod(0o755)
-        self._environment = {**os.environ, "COTERIE": str(command)}
+        # Maven, Go and npm keep what they downloaded in the user's home directory.
+        home = os.environ.get(REAL_HOME, os.environ["HOME"])
+        self._environment = {**os.environ, "HOME": home, "COTERIE": str(command)}
 
     def run(self, arguments: Sequence[str], timeout_s: float) -> str:
         """Run a command and return its output. Skip the test without a registry."""

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple, Self
 
 from tests.support.waiting import eventually
 
-JARS: Final = "COTERIE_KAFKA_JARS"
+JARS: Final = "COTERIE_TEST_KAFKA_JARS"
 """The environment variable that names the folder of the jars."""
 POM: Final = Path(__file__).with_name("pom.xml")
-SPARK_KAFKA_JARS: Final = "COTERIE_SPARK_KAFKA_JARS"
+SPARK_KAFKA_JARS: Final = "COTERIE_TEST_SPARK_KAFKA_JARS"
 """The same for Spark's Kafka source; the default is build/spark-kafka."""
 _SPARK_KAFKA_POM: Final = Path(__file__).with_name("spark-kafka.xml")
 START_S: Final = 90.0

@@ -17,7 +17,7 @@ PASSWORDS: Final = {
 }
 """Users with PLAIN; tests create those with SCRAM. The rights of Rita and of Otto each
 belong to one test."""
-_PREFIX: Final = "COTERIE_KAFKA_AT_"
+_PREFIX: Final = "COTERIE_TEST_KAFKA_AT_"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer"
 _MODULES: Final = "org.apache.kafka.common.security"
 

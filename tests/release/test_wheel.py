@@ -57,9 +57,7 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 
 def outside() -> dict[str, str]:
     """Return the environment without what leads to this source tree."""
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    kept.pop("COTERIE_COMPILED", None)
-    return kept
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
 def build(kind: str, source: Path, target: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ class Shell:
 
     def __call__(self, line: str) -> str:
         """Run `coterie LINE` and return its stdout; set `code` and `error`."""
-        self.code = main(line.split())
+        self.code = main(shlex.split(line))
         out, self.error = self.capture.readouterr()
         return out
 
@@ -86,10 +87,10 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def is_golden(name: str, text: str, directory: Path = GOLDEN) -> bool:
-    """Compare a text with golden/NAME.txt. COTERIE_GOLDEN=write rewrites the file; read
-    the difference before you commit it."""
+    """Compare a text with golden/NAME.txt. COTERIE_TEST_GOLDEN=write rewrites the file;
+    read the difference before you commit it."""
     path = directory / f"{name}.txt"
-    if os.environ.get("COTERIE_GOLDEN") == "write":
+    if os.environ.get("COTERIE_TEST_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")

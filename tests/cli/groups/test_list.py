@@ -96,7 +96,7 @@ def test_each_filter_option_selects_the_matching_groups(
 
 def test_group_ids_are_read_from_a_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "ids").write_text("orders\n\naudit\n")
-    assert len(shell(f"groups list --file {tmp_path}/ids -o jsonl").splitlines()) == 2
+    assert len(shell(f"groups list --file '{tmp_path}/ids' -o jsonl").splitlines()) == 2
 
 
 def test_group_ids_are_read_from_stdin(
@@ -134,7 +134,7 @@ def test_a_file_without_ids_does_not_select_every_group(
     shell: Shell, tmp_path: Path
 ) -> None:
     (tmp_path / "ids").write_text("\n")
-    assert shell(f"groups list --file {tmp_path}/ids") == ""
+    assert shell(f"groups list --file '{tmp_path}/ids'") == ""
     assert (shell.code, "contains no group id" in shell.error) == (2, True)
 
 

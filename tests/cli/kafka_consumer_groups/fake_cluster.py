@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,14 +97,15 @@ def runner_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> RunLine
         return cluster
 
     monkeypatch.setattr(connect, "open_admin", open_admin)
-    return lambda line: run_in_process("--bootstrap-server", "x:1", *line.split())
+    server = ("--bootstrap-server", "x:1")
+    return lambda line: run_in_process(*server, *shlex.split(line))
 
 
 def is_golden(name: str, text: str) -> bool:
-    """Compare a text with golden/NAME.txt. COTERIE_GOLDEN=write rewrites the file; read
-    the difference before you commit it."""
+    """Compare a text with golden/NAME.txt. COTERIE_TEST_GOLDEN=write rewrites the file;
+    read the difference before you commit it."""
     path = _GOLDEN / f"{name}.txt"
-    if os.environ.get("COTERIE_GOLDEN") == "write":
+    if os.environ.get("COTERIE_TEST_GOLDEN") == "write":
         path.write_text(text)
     assert text == path.read_text()
     return True

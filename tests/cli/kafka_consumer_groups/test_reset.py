@@ -247,7 +247,7 @@ def test_a_plan_is_read_from_a_file(
 ) -> None:
     file = tmp_path / "plan.csv"
     file.write_text(text)
-    result = run(f"--reset-offsets {groups} --from-file {file} --dry-run")
+    result = run(f"--reset-offsets {groups} --from-file '{file}' --dry-run")
     assert rows(result.stdout) == new
     assert result.exit_code == 0
 
@@ -255,7 +255,7 @@ def test_a_plan_is_read_from_a_file(
 def test_a_group_without_a_plan_is_an_error(tmp_path: Path, run: RunLine) -> None:
     file = tmp_path / "plan.csv"
     file.write_text("h,u,0,5\n")
-    result = run(f"--reset-offsets --group g --from-file {file} --dry-run")
+    result = run(f"--reset-offsets --group g --from-file '{file}' --dry-run")
     assert result.stderr == "\nError: No reset plan for group g found\n"
     assert rows(result.stdout) == []
     assert result.exit_code == 1
@@ -270,7 +270,7 @@ def test_an_invalid_file_is_an_error(
     file = tmp_path / "plan.csv"
     if text is not None:
         file.write_text(text)
-    result = run(f"--reset-offsets --group g --from-file {file} --dry-run")
+    result = run(f"--reset-offsets --group g --from-file '{file}' --dry-run")
     assert result.stderr.startswith(f"\nError: {why}")
     assert (result.stdout, result.exit_code) == ("", 1)
 

@@ -1,6 +1,6 @@
 """Screens of 60, 80 and 120 columns, compared with the files in screens/.
 
-COTERIE_GOLDEN=write rewrites the files; read the difference before you commit it.
+COTERIE_TEST_GOLDEN=write rewrites the files; read the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ def test_a_path_without_a_log_is_refused(tmp_path: Path) -> None:
 
 def test_other_file_systems_are_supported(tmp_path: Path) -> None:
     write(tmp_path, {0: [plain(0), plain(1)]})
-    source = open_source(f"file://{tmp_path}")
+    source = open_source(tmp_path.as_uri())
     assert read_all(source).offsets == [0, 1]
-    assert source.describe() == f"segments:file://{tmp_path}"
+    assert source.describe() == f"segments:{tmp_path.as_uri()}"
 
 
 def test_a_source_is_equal_after_pickling(tmp_path: Path) -> None:
