@@ -1,4 +1,4 @@
-"""Private files and directories."""
+"""Private files and directories, and those below the home directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from coterie.files import is_open, make_private_directory, write_private_file
+from coterie.errors import SettingError
+from coterie.files import (
+    expand_user,
+    is_open,
+    make_private_directory,
+    user_directory,
+    write_private_file,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +67,27 @@ def test_a_mode_is_open_when_it_has_any_bit_for_others(tmp_path: Path) -> None:
     path.chmod(0o620)
     assert is_open(path)
     assert not is_open(path, 0o044)
+
+
+def test_directories_of_the_user_are_named_or_below_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    state = tmp_path / ".local" / "state"
+    assert user_directory({}, "XDG_STATE_HOME", ".local/state") == state
+    assert user_directory({"XDG_STATE_HOME": ""}, "XDG_STATE_HOME", "a").name == "a"
+    assert user_directory({"X": "/named"}, "X", "a") == Path("/named")
+    assert user_directory({"X": "~/b"}, "X", "a") == tmp_path / "b"
+    assert expand_user("~/b") == tmp_path / "b"
+    assert expand_user("b") == Path("b")
+
+
+def test_a_user_without_a_home_directory_must_name_directories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As of a user id without a name, and without HOME.
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(SettingError, match="no home directory: set HOME or X"):
+        user_directory({}, "X", "a")
+    assert user_directory({"X": "/named"}, "X", "a") == Path("/named")
+    assert not expand_user("~/b").exists()

@@ -1,12 +1,14 @@
-"""Files and directories that only their owner can use.
+"""Files and directories of a user, and such that only their owner can use.
 
 The modes of existing files and directories are never changed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,26 @@ READABLE: Final = 0o044
 _DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 )
+
+
+def user_directory(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """Return the directory that one of XDG's variables names, or its default below the
+    home directory. Raises SettingError for a user without a home directory."""
+    if named := environ.get(variable):
+        return expand_user(named)
+    try:
+        return Path.home() / below_home
+    except RuntimeError:
+        message = f"the user has no home directory: set HOME or {variable}"
+        raise SettingError(message) from None
+
+
+def expand_user(path: str) -> Path:
+    """Return a path in which a home directory replaces "~". Without one, as for the
+    user ids of some containers, it is the path of a file that does not exist."""
+    with contextlib.suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
 
 
 def is_open(path: Path, bits: int = OTHERS) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from coterie.errors import SettingError
@@ -142,6 +144,18 @@ def test_the_profiles_file_is_optional(home: SettingsHome) -> None:
     assert home.values() == {}
     home.profiles("[other]\n")
     assert home.values() == {}
+
+
+def test_a_user_without_a_home_directory_has_no_profiles(
+    home: SettingsHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    del home.environ["XDG_CONFIG_HOME"]
+    assert home.values() == {}
+    with pytest.raises(SettingError, match="set HOME or XDG_CONFIG_HOME"):
+        home.values("--profile", "prod")
+    with pytest.raises(SettingError, match=r"~/client\.properties: No such file"):
+        home.values("--command-config", "~/client.properties")
 
 
 def test_a_profile_may_name_a_file_with_further_settings(home: SettingsHome) -> None:

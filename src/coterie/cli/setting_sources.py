@@ -25,6 +25,7 @@ from coterie.client.settings.keys import (
     is_secret,
 )
 from coterie.errors import SettingError
+from coterie.files import expand_user, user_directory
 
 _PREFIX: Final = "COTERIE_"
 
@@ -72,7 +73,7 @@ def read_sources(
     collected = CollectedSettings()
     named = _option(options, "command_config") or environ.get(COMMAND_CONFIG)
     profile = _profile(options, environ, is_file_named=bool(named))
-    file = Path(named).expanduser() if named else profile and profile.command_config
+    file = expand_user(named) if named else profile and profile.command_config
     if file:
         _read_file(collected, file)
     if profile:
@@ -157,11 +158,11 @@ def _check_mode(collected: CollectedSettings, file: Path) -> None:
 
 
 def profiles_file(environ: Mapping[str, str]) -> Path:
-    """Return the path of the profiles file."""
+    """Return the path of the profiles file. Raises SettingError."""
     if PROFILES in environ:
-        return Path(environ[PROFILES]).expanduser()
-    base = environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return (Path(base) / "coterie" / "profiles.toml").expanduser()
+        return expand_user(environ[PROFILES])
+    config = user_directory(environ, "XDG_CONFIG_HOME", ".config")
+    return config / "coterie" / "profiles.toml"
 
 
 def profile_names(environ: Mapping[str, str]) -> list[str]:
@@ -174,7 +175,12 @@ def _profile(
     options: argparse.Namespace, environ: Mapping[str, str], *, is_file_named: bool
 ) -> Profile | None:
     name = _option(options, "profile") or environ.get(PROFILE)
-    file = profiles_file(environ)
+    try:
+        file = profiles_file(environ)
+    except SettingError:
+        if name:
+            raise
+        return None
     if not name and (is_file_named or not file.is_file()):
         return None
     profiles = _read_profiles(file)
@@ -254,7 +260,7 @@ def _read_profiles(file: Path) -> dict[str, Any]:
 
 def _beside(file: Path, named: str) -> Path:
     """Resolve a path in a profile, relative to the directory of the profiles file."""
-    return file.parent / Path(named).expanduser()
+    return file.parent / expand_user(named)
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:

@@ -190,15 +190,17 @@ async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
 
 
 def snapshot_directory(options: argparse.Namespace) -> Path:
-    """Return the directory of --snapshots, or the default below XDG_STATE_HOME."""
+    """Return the directory of --snapshots, or the default below XDG_STATE_HOME. Raises
+    SettingError."""
     import os
     from pathlib import Path
 
+    from coterie.files import user_directory
+
     if options.snapshots:
         return Path(options.snapshots)
-    state = os.environ.get("XDG_STATE_HOME")
-    base = Path(state) if state else Path.home() / ".local" / "state"
-    return base / "coterie" / "snapshots"
+    state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
+    return state / "coterie" / "snapshots"
 
 
 def kafka_command(options: argparse.Namespace, *arguments: str) -> str:

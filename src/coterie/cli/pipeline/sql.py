@@ -11,7 +11,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
@@ -26,7 +25,7 @@ from coterie.cli.pipeline.options import (
     start_spark,
 )
 from coterie.errors import CoterieError, SettingError
-from coterie.files import make_private_directory
+from coterie.files import make_private_directory, user_directory
 
 if TYPE_CHECKING:
     from coterie.cli.output.outcome import Outcome
@@ -222,9 +221,8 @@ class _History:
     """The lines of earlier sessions, on systems that have readline."""
 
     def __init__(self) -> None:
-        state = os.environ.get("XDG_STATE_HOME")
-        base = Path(state) if state else Path.home() / ".local" / "state"
-        self._path = base / "coterie" / "sql-history"
+        state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
+        self._path = state / "coterie" / "sql-history"
         try:
             import readline
         except ImportError:

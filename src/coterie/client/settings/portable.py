@@ -27,6 +27,7 @@ from coterie.client.settings.collected import (
 from coterie.client.settings.keys import KEYS, Kind
 from coterie.client.settings.target import Target, make_target
 from coterie.errors import SettingError
+from coterie.files import expand_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ def _texts_of(settings: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]
             continue
         value = setting.value
         text = value.reveal() if isinstance(value, Secret) else value
-        if name in _TEXT_OF and (pem := _pem(Path(text).expanduser())) is not None:
+        if name in _TEXT_OF and (pem := _pem(expand_user(text))) is not None:
             yield _TEXT_OF[name], pem
         else:
             yield name, text

@@ -25,6 +25,7 @@ from coterie.client.settings.keys import (
     UNSECURED_LIFE,
 )
 from coterie.errors import ClientError, SettingError
+from coterie.files import expand_user
 
 if TYPE_CHECKING:
     from ssl import SSLContext, TLSVersion
@@ -289,7 +290,7 @@ class SettingReader:
 
     def path(self, name: str) -> Path | None:
         text = self.text(name)
-        return Path(text).expanduser() if text else None
+        return expand_user(text) if text else None
 
     def word(self, name: str) -> str:
         """Return one of the setting's words in the table's spelling; "" without a
