@@ -149,11 +149,11 @@ def allow_subclasses(source: Path) -> None:
     mark = "@mypyc_attr(allow_interpreted_subclasses=True)"
     for name, classes in SUBCLASSED.items():
         file = source / "coterie" / name
-        text = file.read_text().replace(future, header, 1)
+        text = file.read_text("utf-8").replace(future, header, 1)
         for each in classes:
             text, count = re.subn(rf"(?m)^class {each}\b", rf"{mark}\n\g<0>", text)
             assert count == 1, f"{name} has no class {each}"
-        file.write_text(text)
+        file.write_text(text, "utf-8")
 
 
 def write_codecs(source: Path) -> list[Path]:
@@ -172,7 +172,7 @@ def write_codecs(source: Path) -> list[Path]:
                 and each.__module__ == name
             ]
             file = source / f"{name.replace('.', '/')}_codecs.py"
-            file.write_text(generated.module_source(classes))
+            file.write_text(generated.module_source(classes), "utf-8")
             files.append(file)
         return files
     finally:

@@ -168,7 +168,7 @@ def server(directory: Path) -> Iterator[str]:
 
 def last_lines(log: Path) -> str:
     """Return the last lines of the server's log."""
-    lines = log.read_text().splitlines()[-LOG_LINES:]
+    lines = log.read_text("utf-8").splitlines()[-LOG_LINES:]
     return "\n".join(("\n\nThe end of the server's log:", *lines)) if lines else ""
 
 
@@ -178,10 +178,12 @@ def wait_for_address(process: subprocess.Popen[bytes], output: Path) -> str:
     def ready() -> bool:
         if process.poll() is not None:
             raise DemoFailed("the server ended at once")
-        return output.read_text().endswith("\n") and READY in output.read_text()
+        text = output.read_text("utf-8")
+        return text.endswith("\n") and READY in text
 
     wait_until(ready, "the server did not start")
-    line = next(each for each in output.read_text().splitlines() if READY in each)
+    lines = output.read_text("utf-8").splitlines()
+    line = next(each for each in lines if READY in each)
     return line.removeprefix(READY).split()[0]
 
 

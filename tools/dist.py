@@ -145,7 +145,7 @@ def write_sbom(built: Sequence[Path], environment: Path) -> None:
     """Write the SBOM of the wheel and its dependencies beside the sdist."""
     sdist, wheel = built
     lock = environment.with_name("requirements.txt")
-    lock.write_text(subset(read_lock(lock_file("dev")), ["coterie"]))
+    lock.write_text(subset(read_lock(lock_file("dev")), ["coterie"]), "utf-8")
     venv.create(environment, symlinks=True)
     pip = (sys.executable, "-m", "pip", "--python", environment, "install", "--quiet")
     run(*pip, "--no-deps", "--require-hashes", "--requirement", lock)

@@ -84,7 +84,7 @@ def read_lock(file: Path) -> list[Pin]:
     """Return the packages of a lock that `make lock` wrote."""
     return [
         Pin(Requirement(text.partition(" \\\n")[0]), text)
-        for text in re.split(r"(?m)^(?=[A-Za-z0-9])", file.read_text())
+        for text in re.split(r"(?m)^(?=[A-Za-z0-9])", file.read_text("utf-8"))
         if not text.startswith("#")
     ]
 

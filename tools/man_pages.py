@@ -65,7 +65,7 @@ def write_share(directory: Path) -> list[Path]:
 
 def pages() -> dict[str, str]:
     """Return the source of every page by its name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
     footer = f'{now:%Y-%m-%d} "coterie {project["version"]}" "Coterie manual"'

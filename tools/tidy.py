@@ -70,6 +70,7 @@ MACHINE_PATHS: Final = re.compile(
     r"|crates\.io|npm" + r"js\.org|farm-(bench|studio)"
 )
 NAMED_MUTANTS: Final = re.compile(r"mutation/facts/\w+\.toml")
+TEXT_MODE: Final = re.compile(r"[rwax]t?\+?")
 LINKS: Final = re.compile(r"\]\(([^)#]+)[^)]*\)")
 
 
@@ -135,6 +136,15 @@ def machine_paths(source: Source) -> Iterator[Finding]:
             yield source.finding(number, "machine path", advice)
 
 
+def text_encodings(source: Source) -> Iterator[Finding]:
+    """Refuse text files in the encoding of the locale, which may lack characters."""
+    is_used = source.path.startswith(("src/", "examples/", "tools/", "setup.py"))
+    for node in ast.walk(source.tree) if is_used else ():
+        if isinstance(node, ast.Call) and has_no_encoding(node):
+            advice = 'add the encoding of the file, "utf-8"'
+            yield source.finding(node.lineno, "text encoding", advice)
+
+
 FILE_RULES: Final[tuple[Callable[[Source], Iterator[Finding]], ...]] = (
     file_length,
     function_length,
@@ -143,6 +153,7 @@ FILE_RULES: Final[tuple[Callable[[Source], Iterator[Finding]], ...]] = (
     unit_tests_do_not_sleep,
     leftovers,
     machine_paths,
+    text_encodings,
     language.banned_words,
     language.imperative_docstrings,
 )
@@ -281,6 +292,26 @@ def parameters_of(function: Function) -> int:
     names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     own = bool(names) and names[0] in {"self", "cls"}
     return len(names) - own + bool(given.vararg) + bool(given.kwarg)
+
+
+def has_no_encoding(call: ast.Call) -> bool:
+    """Return whether a call reads or writes a text file in the locale's encoding."""
+    given = {each.arg: each.value for each in call.keywords}
+    if "encoding" in given or None in given:
+        return False
+    match call.func:
+        case ast.Attribute(attr="read_text"):
+            return not call.args
+        case ast.Attribute(attr="write_text"):
+            return len(call.args) == 1
+        case ast.Name(id="open"):
+            modes = [*call.args[1:2], given.get("mode", ast.Constant("r"))]
+        case ast.Attribute(attr="open") if len(call.args) == 1:
+            modes = call.args
+        case _:
+            return False
+    mode = ast.literal_eval(modes[0]) if isinstance(modes[0], ast.Constant) else None
+    return isinstance(mode, str) and TEXT_MODE.fullmatch(mode) is not None
 
 
 def assertion_density(sources: Sequence[Source]) -> float:

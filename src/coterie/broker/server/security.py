@@ -261,7 +261,7 @@ def _load_keystore(context: ssl.SSLContext, settings: Settings) -> None:
         # Without a password function, OpenSSL would prompt for one at the terminal.
         context.load_cert_chain(path, password=lambda: password)
     except ssl.SSLError as error:
-        text = path.read_text(errors="replace")
+        text = path.read_text("utf-8", errors="replace")
         problem = _keystore_problem(error, text, has_password=bool(password))
         raise SettingError(
             f"ssl.keystore.location: {path} must be a PEM file with a certificate and "
