@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -52,7 +53,8 @@ def _found(environment: dict[str, str], cache: Path) -> str:
 
 
 def test_a_home_may_have_any_name(tmp_path: Path) -> None:
-    home = _home(tmp_path / "it's Ĵava", "17")
+    # Not every locale has such a character.
+    home = _home(tmp_path / os.fsdecode("it's Ĵava".encode()), "17")
     (home / "bin" / "java").write_text("#!/bin/sh\necho started\n")
     wrapper = find_java({"JAVA_HOME": str(home)}, tmp_path) / "bin" / "java"
     assert subprocess.check_output([wrapper]) == b"started\n"
