@@ -9,21 +9,25 @@ newer one of the lock.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
-import tarfile
-import venv
-import zipfile
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+from tests.support.package_index import (
+    BACKEND,
+    PROJECT,
+    Index,
+    create_environment,
+    installed,
+    newest_pip,
+    own_pip,
+    site_packages,
+)
 from tools.locks import Pin, lock_file, read_lock, requirements_of
 from tools.sources import ROOT
 
@@ -33,122 +37,43 @@ NEWER = "9999.0"
 SETUP_S = 300.0
 KEPT = ("pip",)
 """Packages that no imitation replaces, because they run the installation."""
-BACKEND = """
-import base64, hashlib, pathlib, zipfile
-
-NAME, VERSION = {name!r}, {version!r}
-
-def build_wheel(directory, settings=None, metadata=None):
-    import setuptools  # the imitation says its version
-    name = f"{{NAME}}-{{VERSION}}-py3-none-any.whl"
-    info = f"{{NAME}}-{{VERSION}}.dist-info"
-    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as wheel:
-        wheel.writestr(
-            f"{{info}}/METADATA",
-            f"Metadata-Version: 2.1\\nName: {{NAME}}\\nVersion: {{VERSION}}\\n",
-        )
-        wheel.writestr(
-            f"{{info}}/WHEEL",
-            "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
-        )
-        wheel.writestr(f"{{info}}/built_with", setuptools.VERSION)
-        wheel.writestr(f"{{info}}/RECORD", "")
-    return name
-
-build_editable = build_wheel
-"""
-PROJECT = """
-[build-system]
-requires = ["setuptools"]
-build-backend = "backend"
-backend-path = ["."]
-"""
 NO_WHEEL = "pyspark"
 """A package that is published as source only."""
 
 
-class Index:
-    """A directory of distributions without content."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        directory.mkdir()
-
-    def add_wheel(self, name: str, version: str, requires: list[str]) -> bytes:
-        """Add a wheel; return its bytes."""
-        module = name.replace("-", "_").replace(".", "_")
-        info = f"{module}-{version}.dist-info"
-        metadata = "".join(
-            [
-                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-                *(f"Provides-Extra: {each}\n" for each in extras(requires)),
-                *(f"Requires-Dist: {each}\n" for each in requires),
-            ]
-        )
-        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        contents = {
-            f"{info}/METADATA": metadata,
-            f"{info}/WHEEL": kind,
-            f"{info}/RECORD": "",
-        }
-        if name == "setuptools":
-            contents["setuptools/__init__.py"] = f"VERSION = {version!r}\n"
-        file = self.directory / f"{module}-{version}-py3-none-any.whl"
-        with zipfile.ZipFile(file, "w") as wheel:
-            for path, text in contents.items():
-                # Without the time of day, two locks name the same bytes.
-                wheel.writestr(zipfile.ZipInfo(path), text)
-        return file.read_bytes()
-
-    def add_source(self, name: str, version: str) -> bytes:
-        """Add a source distribution; return its bytes."""
-        file = self.directory / f"{name}-{version}.tar.gz"
-        contents = {
-            "pyproject.toml": PROJECT,
-            "backend.py": BACKEND.format(name=name, version=version),
-            "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        }
-        with tarfile.open(file, "w:gz") as archive:
-            for path, text in contents.items():
-                member = tarfile.TarInfo(f"{name}-{version}/{path}")
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
-        return file.read_bytes()
-
-    def imitate(self, pins: list[Pin]) -> str:
-        """Add each package of a lock twice, once newer; return the lock of these."""
-        lines = []
-        for pin in pins:
-            name = pin.requirement.name
-            try:
-                requires = list(requirements_of(pin))
-            except PackageNotFoundError:  # for another platform or Python
-                requires = []
-            if name == NO_WHEEL:
-                content = self.add_source(name, pin.version)
-            else:
-                content = self.add_wheel(name, pin.version, requires)
-            self.add_wheel(name, NEWER, requires)
-            digest = hashlib.sha256(content).hexdigest()
-            lines.append(f"{pin.requirement} \\\n    --hash=sha256:{digest}\n")
-        return "".join(lines)
+def imitate(index: Index, pins: list[Pin]) -> str:
+    """Add each package of a lock twice, once newer; return the lock of these."""
+    lines = []
+    for pin in pins:
+        name = pin.requirement.name
+        try:
+            requires = list(requirements_of(pin))
+        except PackageNotFoundError:  # for another platform or Python
+            requires = []
+        if name == NO_WHEEL:
+            content = index.add_source(name, pin.version)
+        else:
+            content = index.add_wheel(name, pin.version, requires)
+        index.add_wheel(name, NEWER, requires)
+        digest = hashlib.sha256(content).hexdigest()
+        lines.append(f"{pin.requirement} \\\n    --hash=sha256:{digest}\n")
+    return "".join(lines)
 
 
-def extras(requires: list[str]) -> set[str]:
-    """Return the extras that requirements name in their markers."""
-    parts = [each.partition("extra ==")[2].strip() for each in requires]
-    return {each.split()[0].strip("\"'") for each in parts if each}
+@pytest.fixture(scope="module")
+def pips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the directories of two versions of pip."""
+    old = tmp_path_factory.mktemp("pip") / "venv"
+    return {"Python's pip": own_pip(old), "the newest pip": newest_pip()}
 
 
 @pytest.fixture(params=["Python's pip", "the newest pip"])
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def environment(
+    request: pytest.FixtureRequest, pips: dict[str, Path], tmp_path: Path
+) -> Path:
     """Return a virtual environment with one of two versions of pip."""
     home = tmp_path / "venv"
-    own = request.param == "Python's pip"
-    venv.create(home, with_pip=own, symlinks=True)
-    (site,) = home.glob("lib/python*/site-packages")
-    for each in () if own else ("pip", f"pip-{version('pip')}.dist-info"):
-        shutil.copytree(Path(sysconfig.get_path("purelib"), each), site / each)
+    create_environment(home, pips[request.param])
     return home
 
 
@@ -169,14 +94,6 @@ def set_up(
         timeout=SETUP_S,
         check=False,
     )
-
-
-def installed(environment: Path) -> dict[str, str]:
-    """Return the versions of what is installed, by name."""
-    (site,) = environment.glob("lib/python*/site-packages")
-    names = [each.name.removesuffix(".dist-info") for each in site.glob("*.dist-info")]
-    parts = [each.partition("-") for each in names]
-    return {name.replace("_", "-").lower(): version for name, _, version in parts}
 
 
 @pytest.fixture
@@ -204,7 +121,7 @@ def test_locks_are_installed_though_all_their_packages_have_newer_releases(
     for kind in kinds:
         lock = read_lock(lock_file(kind))
         pins = [each for each in lock if each.name not in KEPT]
-        (project / f"requirements-{kind}.txt").write_text(index.imitate(pins))
+        (project / f"requirements-{kind}.txt").write_text(imitate(index, pins))
         for pin in pins:
             marker = pin.requirement.marker
             if marker is None or marker.evaluate():
@@ -213,8 +130,7 @@ def test_locks_are_installed_though_all_their_packages_have_newer_releases(
     assert done.returncode == 0, done.stdout + done.stderr
     found = installed(environment)
     assert {name: found.get(name) for name in expected} == expected
-    (site,) = environment.glob("lib/python*/site-packages")
-    for built_with in site.glob("*.dist-info/built_with"):
+    for built_with in site_packages(environment).glob("*.dist-info/built_with"):
         assert built_with.read_text() == expected["setuptools"]
 
 
