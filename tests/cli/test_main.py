@@ -20,6 +20,7 @@ from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import COMMANDS, Entry, find_command
 from coterie.errors import ClientError, SettingError
+from coterie.extras import describe_missing
 
 
 def test_an_invalid_setting_prints_one_line_and_returns_exit_code_2(
@@ -38,9 +39,14 @@ def test_an_invalid_setting_prints_one_line_and_returns_exit_code_2(
     [
         (KeyboardInterrupt(), 130, ""),
         (ClientError("broker:9092 hung up"), 1, "coterie: broker:9092 hung up\n"),
+        (
+            ModuleNotFoundError(name="pyarrow.dataset"),
+            2,
+            f"coterie: {describe_missing('pyarrow')}\n",
+        ),
     ],
 )
-def test_an_interrupt_and_a_failure_have_their_own_exit_codes(
+def test_interrupts_failures_and_missing_libraries_have_their_own_exit_codes(
     raised: BaseException,
     code: int,
     message: str,
@@ -53,6 +59,15 @@ def test_an_interrupt_and_a_failure_have_their_own_exit_codes(
     monkeypatch.setattr(serve, "SERVE", serve.SERVE._replace(run=run))
     assert main(["serve"]) == code
     assert capsys.readouterr().err == message
+
+
+def test_a_missing_module_of_no_extra_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(options: argparse.Namespace) -> int:
+        raise ModuleNotFoundError(name="coterie.broker.absent")
+
+    monkeypatch.setattr(serve, "SERVE", serve.SERVE._replace(run=run))
+    with pytest.raises(ModuleNotFoundError):
+        main(["serve"])
 
 
 def test_control_characters_of_an_error_are_escaped(

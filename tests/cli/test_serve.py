@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +17,7 @@ from coterie.cli.connect import parse_address
 from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
-from coterie.cli.serve import configure_logging, parse_listener
+from coterie.cli.serve import configure_logging, parse_listener, run_loop
 from coterie.wire.generated import COMPILED
 
 
@@ -53,6 +55,22 @@ def test_a_usage_error_of_serve_returns_exit_code_2(
         main(arguments)
     assert left.value.code == 2
     assert "see coterie" in capsys.readouterr().err
+
+
+def test_uvloop_is_needed_only_when_it_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = []
+
+    async def main() -> None:
+        started.append(type(asyncio.get_running_loop()).__module__)
+
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(ModuleNotFoundError, match="uvloop"):
+        run_loop("uvloop", main)
+    assert started == []
+    run_loop("auto", main)
+    assert started[0].startswith("asyncio")
 
 
 def test_an_unknown_setting_returns_exit_code_2_and_one_sentence(

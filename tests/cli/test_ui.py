@@ -174,11 +174,3 @@ def test_the_page_of_a_server_needs_plaintext_and_no_control(
     both = ("--control", "127.0.0.1:0", "--ui", "127.0.0.1:0")
     assert main(["serve", "--memory", *both]) == 2
     assert "run coterie ui beside the server" in capsys.readouterr().err
-
-
-def test_missing_libraries_are_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert run() == 2
-    assert "pip install 'coterie[ui]'" in capsys.readouterr().err

@@ -153,7 +153,7 @@ def test_pkcs12_without_the_required_library_is_reported(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SettingError, match=r"pip install coterie\[pkcs12\]"):
+    with pytest.raises(SettingError, match=r"pip install '\.\[pkcs12\]'"):
         make_context(TlsOptions(trust=store, trust_password=OPENS))
 
 

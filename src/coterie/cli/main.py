@@ -20,7 +20,8 @@ _GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    Raises SystemExit for --help and for a line that cannot be parsed.
+    Raises SystemExit for --help and for a line that cannot be parsed, and
+    ModuleNotFoundError for a library that no extra installs.
     """
     try:
         try:
@@ -67,6 +68,14 @@ def _run(words: Sequence[str]) -> int:
         lines = map(printable, str(error).split("\n"))
         sys.stderr.write("coterie: " + "\n".join(lines) + "\n")
         return 2 if isinstance(error, SettingError) else 1
+    except ModuleNotFoundError as error:
+        from coterie.extras import EXTRA_OF, describe_missing
+
+        library = (error.name or "").partition(".")[0]
+        if library not in EXTRA_OF:
+            raise
+        sys.stderr.write(f"coterie: {describe_missing(library)}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -17,6 +17,9 @@ from coterie.cli.connect import PORT_MAX, parse_address
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
     from coterie.broker.server.server import Server, ServerPlan
 
 EXAMPLES: Final = """\
@@ -210,7 +213,7 @@ def run(options: argparse.Namespace) -> int:
         elif options.ui is not None:
             _serve_with_page(options, plan)
         else:
-            run_loop(options.loop, serve(plan, _print_addresses))
+            run_loop(options.loop, lambda: serve(plan, _print_addresses))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -235,7 +238,7 @@ def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
         page.start(server)
 
     try:
-        run_loop(options.loop, serve(plan, ready))
+        run_loop(options.loop, lambda: serve(plan, ready))
     finally:
         page.stop()
 
@@ -321,25 +324,24 @@ def _node_count(text: str) -> int:
     return int(text)
 
 
-def run_loop(name: str, main: object) -> None:
-    """Run a coroutine in an event loop: auto, asyncio or uvloop. Raises OSError."""
+def run_loop(name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine in an event loop: auto, asyncio or uvloop.
+
+    Raises ModuleNotFoundError for uvloop if it is not installed.
+    """
     import asyncio
-    from collections.abc import Callable, Coroutine
-    from typing import Any, cast
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if name != "asyncio":
         try:
             import uvloop
-        except ImportError:
+        except ModuleNotFoundError:
             if name == "uvloop":
-                raise OSError(
-                    "uvloop is not installed: pip install coterie[fast]"
-                ) from None
+                raise
         else:
             factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(cast("Coroutine[Any, Any, None]", main))
+        runner.run(main())
 
 
 SERVE: Final = Command(

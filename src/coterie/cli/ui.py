@@ -125,9 +125,8 @@ def run_page(options: argparse.Namespace) -> int:
     from coterie.cli.connect import read_target
     from coterie.client.admin.admin_client import AdminClient
     from coterie.errors import ClientError
-    from coterie.ui.server import PageServer, import_libraries
+    from coterie.ui.server import PageServer
 
-    import_libraries()
     target = read_target(options)
     client = target.options
     if options.timeout is None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.secret import Secret
 from coterie.errors import SettingError
+from coterie.extras import describe_missing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import (
@@ -214,9 +215,8 @@ def _open_pkcs12(
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise SettingError(
-            f"{where} is PKCS12, and the library for it is missing: "
-            "pip install coterie[pkcs12], or convert the file to PEM: "
-            f"openssl pkcs12 -in {where} -out {Path(where).stem}.pem"
+            f"{where} is PKCS12, and {describe_missing('cryptography')}; or convert "
+            f"the file to PEM: openssl pkcs12 -in {where} -out {Path(where).stem}.pem"
         ) from None
     with suppress(ValueError):
         return load_pkcs12(

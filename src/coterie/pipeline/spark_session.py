@@ -93,18 +93,13 @@ class Engine:
 def start_session(engine: Engine = Engine()) -> SparkSession:
     """Start Spark, or connect to a Spark Connect server.
 
-    Raises SettingError when PySpark or Java is missing, or the server is unreachable.
+    Raises SettingError when Java is missing or the server is unreachable.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PySpark's own deprecation warnings
-            from py4j.protocol import Py4JError
-            from pyspark.errors import PySparkException
-            from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SettingError(
-            f"this needs Spark ({error}): pip install 'coterie[pipeline]'"
-        ) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own deprecation warnings
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
     builder = SparkSession.builder.appName("coterie")
     settings = spark_settings(engine)
     # A Spark Connect server ignores this setting: the client sends the files.

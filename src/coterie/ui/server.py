@@ -13,12 +13,17 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import uvicorn
+from starlette.applications import Starlette
+
 from coterie.errors import SettingError
+from coterie.ui.app import make_app
+from coterie.ui.changes import Changes
+from coterie.ui.guard import TOKEN_LENGTH_MIN, Guard
+from coterie.ui.live_groups import LiveGroups
 from coterie.ui.rebalances import Rebalances
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from coterie.client.admin.admin_client import AdminClient
 
 CONNECTIONS_MAX: Final = 200
@@ -51,9 +56,8 @@ class PageOptions:
 class PageServer:
     """A server of the page over one cluster; `serve` runs until `stop`.
 
-    `make_admin` is called in the event loop of `serve`. Raises SettingError for a
-    missing library and a token that is too short, and OSError for an unavailable
-    address.
+    `make_admin` is called in the event loop of `serve`. Raises SettingError for a token
+    that is too short, and OSError for an unavailable address.
     """
 
     def __init__(
@@ -62,9 +66,6 @@ class PageServer:
         make_admin: Callable[[], AdminClient],
         rebalances: Rebalances | None = None,
     ) -> None:
-        import_libraries()
-        from coterie.ui.guard import TOKEN_LENGTH_MIN, Guard
-
         token = options.token
         if token is None and (options.allow_changes or not is_loopback(options.host)):
             token = secrets.token_urlsafe(24)
@@ -83,7 +84,7 @@ class PageServer:
         any_address = options.host in {"", "0.0.0.0", "::"}  # noqa: S104
         self._guard = Guard(token, self.port, frozenset(names - {""}), any_address)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -105,10 +106,6 @@ class PageServer:
 
     async def serve(self, ready: Callable[[], None]) -> None:
         """Serve until `stop`; call `ready` once the page can be opened."""
-        from coterie.ui.app import make_app
-        from coterie.ui.changes import Changes
-        from coterie.ui.live_groups import LiveGroups
-
         options = self._options
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with self._make_admin() as admin:
@@ -155,17 +152,6 @@ class PageServer:
             thread.join(_STOP_S)
 
 
-def import_libraries() -> None:
-    """Raise SettingError unless the libraries of the page are installed."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise SettingError(
-            f"{error.name} is not installed: pip install 'coterie[ui]'"
-        ) from None
-
-
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to a host."""
     if host == "localhost":
@@ -187,18 +173,15 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _uvicorn_server(app: object) -> uvicorn.Server:
-    import uvicorn
-    from starlette.applications import Starlette
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the command."""
 
-    class Server(uvicorn.Server):
-        """A server that leaves signals to the command."""
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
 
-    assert isinstance(app, Starlette)
+def _uvicorn_server(app: Starlette) -> _Server:
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -214,4 +197,4 @@ def _uvicorn_server(app: object) -> uvicorn.Server:
         h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
         timeout_graceful_shutdown=2,
     )
-    return Server(config)
+    return _Server(config)

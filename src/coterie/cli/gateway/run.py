@@ -211,7 +211,7 @@ def run(options: argparse.Namespace) -> int:
 
         _warn(check_plan(plan))
         configure_logging(options.log_format, None)
-        run_loop(options.loop, _serve(plan))
+        run_loop(options.loop, lambda: _serve(plan))
     except SettingError as error:
         sys.stderr.write(f"coterie gateway run: {error}\n")
         return 2

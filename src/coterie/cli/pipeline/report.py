@@ -26,16 +26,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import wall_clock
-    from coterie.errors import LogError, SettingError
+    from coterie.errors import LogError
     from coterie.files import write_private_file
+    from coterie.pipeline.report.page import render
 
     lake = open_lake(options)
-    try:
-        from coterie.pipeline.report.page import render
-    except ModuleNotFoundError as error:
-        raise SettingError(
-            f"the report needs {error.name}: pip install 'coterie[pipeline]'"
-        ) from None
     text = render(lake, wall_clock())
     try:
         write_private_file(options.to, text.encode())

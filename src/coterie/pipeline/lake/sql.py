@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from coterie.errors import CoterieError, LogError, SettingError
+from coterie.extras import describe_missing
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.table import Layer, Table
@@ -77,9 +78,7 @@ def connect(memory: str) -> DuckDBPyConnection:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise SettingError(
-            "SQL needs duckdb: pip install 'coterie[pipeline]'," + _SPARK_HINT
-        ) from None
+        raise SettingError(f"{describe_missing('duckdb')}; {_SPARK_HINT}") from None
     connection = duckdb.connect()
     try:
         connection.execute(f"SET memory_limit = {_literal(memory)}")
