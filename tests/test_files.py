@@ -1,7 +1,8 @@
-"""Private files and directories, and those below the home directory."""
+"""Text files, files below the home directory, and private ones."""
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 
 from coterie.errors import SettingError
 from coterie.files import (
+    decode_text,
     expand_user,
     is_open,
     make_private_directory,
+    read_text,
     user_directory,
     write_private_file,
 )
@@ -91,3 +94,33 @@ def test_a_user_without_a_home_directory_must_name_directories(
         user_directory({}, "X", "a")
     assert user_directory({"X": "/named"}, "X", "a") == Path("/named")
     assert not expand_user("~/b").exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "gr\u00fcn,t\r\n".encode(),
+        "gr\u00fcn,t\r\n".encode("utf-8-sig"),
+        codecs.BOM_UTF16_LE + "gr\u00fcn,t\r\n".encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + "gr\u00fcn,t\r\n".encode("utf-16-be"),
+    ],
+)
+def test_a_text_is_the_same_with_and_without_a_byte_order_mark(
+    data: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / "ids.csv"
+    file.write_bytes(data)
+    assert read_text(file) == "gr\u00fcn,t\r\n"
+
+
+def test_only_the_first_character_is_a_byte_order_mark() -> None:
+    assert decode_text(b"\xef\xbb\xbf\xef\xbb\xbfa") == "\ufeffa"
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ids.csv"
+    file.write_bytes(b"\xff\x00\x80")
+    with pytest.raises(SettingError, match=r"ids.csv: it is not UTF-8"):
+        read_text(file)
+    with pytest.raises(SettingError, match=r"cannot read .*absent: No such file"):
+        read_text(tmp_path / "absent")

@@ -1,10 +1,11 @@
-"""Files and directories of a user, and such that only their owner can use.
+"""Text files, files below the home directory, and those that only their owner can use.
 
 The modes of existing files and directories are never changed.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import os
@@ -22,6 +23,35 @@ READABLE: Final = 0o044
 _DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 )
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte order marks and their encodings. Excel and Notepad write the first one,
+Windows PowerShell's `>` the second."""
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, as `decode_text` reads it. Raises SettingError."""
+    try:
+        return decode_text(path.read_bytes())
+    except OSError as error:
+        raise SettingError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"cannot read {path}: it is not UTF-8") from error
+
+
+def decode_text(data: bytes, encoding: str = "utf-8") -> str:
+    """Decode a text; a byte order mark overrides the encoding and is removed.
+
+    Ends of lines are kept, because names may contain them. Raises UnicodeDecodeError.
+    """
+    for mark, named in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(named)
+    return data.decode(encoding)
 
 
 def user_directory(environ: Mapping[str, str], variable: str, below_home: str) -> Path:

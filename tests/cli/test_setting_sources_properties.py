@@ -91,6 +91,15 @@ def test_a_file_is_latin_1(tmp_path: Path) -> None:
     assert read_properties(file) == [Property("a", "\u00e4", 1)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_with_a_byte_order_mark_is_unicode(
+    encoding: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes("a=\u00e4\n".encode(encoding))
+    assert read_properties(file) == [Property("a", "\u00e4", 1)]
+
+
 def test_a_missing_file_is_an_error_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"cannot read .*none: No such file"):
         read_properties(tmp_path / "none")

@@ -1,6 +1,9 @@
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from coterie.errors import SettingError
+from coterie.files import decode_text
 from coterie.operations.offset_files import CsvRow, read_csv, write_csv
 from coterie.types import TopicPartition
 
@@ -66,3 +69,19 @@ def test_the_error_of_an_invalid_line_contains_its_number(
 ) -> None:
     with pytest.raises(SettingError, match=message):
         read_csv(text)
+
+
+@given(st.lists(st.text(), unique=True, min_size=1))
+@example(["a\nb"])
+@example(["a\r\nb", "a\rb", "\n"])
+@example(["\ufeffcg"])
+@example(["a\x85b", "a\u2028b", "a\x1cb", "a\x0cb", '"', " a ", ""])
+def test_offsets_of_every_group_id_are_read_as_they_were_written(
+    group_ids: list[str],
+) -> None:
+    at = TopicPartition("t", 0)
+    rows = [CsvRow(each, at, number) for number, each in enumerate(group_ids)]
+    data = write_csv(rows, with_group=True).encode()
+    assert read_csv(decode_text(data)) == {
+        each.group_id: {at: each.offset} for each in rows
+    }

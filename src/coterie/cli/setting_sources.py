@@ -25,7 +25,7 @@ from coterie.client.settings.keys import (
     is_secret,
 )
 from coterie.errors import SettingError
-from coterie.files import expand_user, user_directory
+from coterie.files import decode_text, expand_user, read_text, user_directory
 
 _PREFIX: Final = "COTERIE_"
 
@@ -194,7 +194,7 @@ def _profile(
         raise SettingError(
             f"there is no profile {name} in {file}; {hint}profiles: {known}"
         )
-    lines = key_lines(file.read_text("utf-8"))
+    lines = key_lines(read_text(file))
     values = dict(_flat(profiles[name], ""))
     sources = {key: _profile_source(name, file, key, lines) for key in values}
     settings = {key: _text(key, value, sources[key]) for key, value in values.items()}
@@ -248,13 +248,8 @@ def _read_profiles(file: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        with file.open("rb") as opened:
-            return tomllib.load(opened)
-    except OSError as error:
-        raise SettingError(
-            f"cannot read the profiles in {file}: {error.strerror}"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
         raise SettingError(f"{file} is not TOML: {error}") from error
 
 
@@ -301,13 +296,17 @@ def read_properties(file: Path) -> list[Property]:
     r"""Return the properties of a file in their order. Raises SettingError.
 
     The syntax is that of `java.util.Properties`: Latin-1, escapes like `\u00e4`, a
-    backslash at the end of a continued line, and `=`, `:` or spaces as separator.
+    backslash at the end of a continued line, and `=`, `:` or spaces as separator. A
+    file with a byte order mark is Unicode, which Java cannot read.
     """
     try:
         data = file.read_bytes()
     except OSError as error:
         raise SettingError(f"cannot read {file}: {error.strerror}") from error
-    return parse_properties(data.decode("latin-1"), str(file))
+    try:
+        return parse_properties(decode_text(data, "latin-1"), str(file))
+    except UnicodeDecodeError as error:
+        raise SettingError(f"cannot read {file}: {error}") from error
 
 
 def parse_properties(text: str, where: str) -> list[Property]:

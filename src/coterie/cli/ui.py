@@ -13,6 +13,7 @@ from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
 from coterie.cli.durations import duration_of
 from coterie.errors import CoterieError, SettingError
+from coterie.files import read_text
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ def read_token(token_file: Path | None) -> str | None:
     if token_file is None:
         return os.environ.get(TOKEN_VARIABLE) or None
     try:
-        token = token_file.read_text("utf-8").strip()
-    except OSError as error:
-        raise SettingError(f"--token-file {token_file}: {error.strerror}") from error
+        token = read_text(token_file).strip()
+    except SettingError as error:
+        raise SettingError(f"--token-file: {error}") from error
     if not token:
         raise SettingError(f"--token-file {token_file}: the file is empty")
     return token

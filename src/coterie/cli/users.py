@@ -189,13 +189,9 @@ def read_password(options: argparse.Namespace) -> str:
 
 
 def _read_first_line(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as opened:
-            return opened.readline().rstrip("\r\n")
-    except OSError as error:
-        raise SettingError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingError(f"{path} is not UTF-8: {error}") from error
+    from coterie.files import read_text
+
+    return read_text(path).partition("\n")[0].rstrip("\r")
 
 
 ADD: Final = Command(

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
+from coterie.files import decode_text
 
 if TYPE_CHECKING:
     import ssl
@@ -62,7 +63,7 @@ class TokenFile:
         contains no token.
         """
         try:
-            text = (await asyncio.to_thread(self.file.read_text, "utf-8")).strip()
+            text = decode_text(await asyncio.to_thread(self.file.read_bytes)).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise AuthenticationFailed(
                 f"cannot read a token from {self.file}: {error}"

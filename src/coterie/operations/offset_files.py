@@ -3,12 +3,14 @@
 The JSON document contains metadata and leader epochs, too. The CSV has the columns
 `topic,partition,offset` for one group and `group,topic,partition,offset` for several,
 without a header (C-63). Names are quoted where Kafka's writer (Jackson) quotes them:
-over 24 characters, or with a backslash or a character below the hyphen.
+over 24 characters, or with a backslash or a character below the hyphen. So are names
+with a byte order mark, which is removed at the start of a file.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -75,6 +77,7 @@ def read_offsets_file(data: bytes) -> Exported:
 
 
 _UNQUOTED_MAX: Final = 24
+_QUOTED: Final = "\\\ufeff"
 _OFFSET_MAX: Final = 2**63 - 1
 _PARTITION_MAX: Final = 2**31 - 1
 
@@ -105,7 +108,8 @@ def read_csv(
     number.
     """
     groups: dict[GroupId, dict[TopicPartition, LogOffset]] = {}
-    reader = csv.reader(text.splitlines(), strict=True)
+    # Not splitlines: a quoted name may contain any end of line.
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for fields in reader:
             if not fields:
@@ -152,7 +156,7 @@ def _number(text: str, what: str, highest: int) -> int:
 
 
 def _quoted(name: str) -> str:
-    plain = all(letter >= "-" and letter != "\\" for letter in name)
+    plain = all(letter >= "-" and letter not in _QUOTED for letter in name)
     if plain and len(name) <= _UNQUOTED_MAX:
         return name
     return '"' + name.replace('"', '""') + '"'

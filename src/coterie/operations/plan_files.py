@@ -25,7 +25,7 @@ import msgspec
 
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import CoterieError, SettingError
-from coterie.files import write_error
+from coterie.files import decode_text, write_error
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 Document = TypeVar("Document")
@@ -45,7 +45,8 @@ def decode_document(
     """Decode a document of a schema in that version or an older one. Raises
     SettingError, with the position of the problem."""
     try:
-        head = msgspec.json.decode(data, type=_Head)
+        text = decode_text(data)
+        head = msgspec.json.decode(text, type=_Head)
         if head.schema != schema:
             raise SettingError(f"this is a {head.schema!r}, not a {schema!r}")
         if not 1 <= head.schema_version <= version:
@@ -53,8 +54,8 @@ def decode_document(
                 f"its schema version is {head.schema_version}, and this coterie reads 1"
                 f" to {version}: use the coterie that wrote it, or a newer one"
             )
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"not a {schema!r}: {error}") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -99,10 +99,18 @@ def test_group_ids_are_read_from_a_file(shell: Shell, tmp_path: Path) -> None:
     assert len(shell(f"groups list --file '{tmp_path}/ids' -o jsonl").splitlines()) == 2
 
 
+def test_only_line_feeds_separate_the_group_ids_of_a_file(
+    shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "ids").write_bytes("\ufefforders\r\nau\x0bdit\u2028\n".encode())
+    shell(f"groups list --file {tmp_path}/ids -o jsonl")
+    assert shell.error.startswith(r"error: group au\x0bdit\u2028: GROUP_ID_NOT_FOUND")
+
+
 def test_group_ids_are_read_from_stdin(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", StringIO("orders\n"))
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"orders\r\n")))
     assert [
         each["group_id"] for each in shell.json("groups list --file -")["items"]
     ] == ["orders"]

@@ -118,6 +118,31 @@ def test_csv_has_the_format_of_kafka_consumer_groups_sh(shell: WriteShell) -> No
     }
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_csv_with_a_byte_order_mark_is_imported_into_its_group(
+    shell: WriteShell, encoding: str
+) -> None:
+    (shell.home / "g.csv").write_bytes("new,a,0,3\r\n".encode(encoding))
+    shell.write("offsets import HOME/g.csv")
+    assert shell.admin.groups["new"].offsets == {A0: CommittedOffset(3)}
+    assert not [each for each in shell.admin.groups if "\ufeff" in each]
+
+
+def test_offsets_of_a_group_with_a_line_feed_are_imported_into_it(
+    shell: WriteShell,
+) -> None:
+    shell.admin.groups["g\nh"] = shell.admin.groups.pop("g")
+    shell("offsets export --all --format csv --to HOME/all.csv")
+    shell.admin.groups["h"].offsets.clear()
+    shell.admin.groups["g\nh"].offsets.clear()
+    shell.write("offsets import HOME/all.csv")
+    assert shell.admin.groups["g\nh"].offsets == {
+        A0: CommittedOffset(5),
+        B0: CommittedOffset(7),
+    }
+    assert shell.admin.groups["h"].offsets == {A0: CommittedOffset(9)}
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

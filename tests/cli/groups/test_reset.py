@@ -119,7 +119,7 @@ def test_offsets_are_read_from_a_file(shell: WriteShell) -> None:
     assert "g      a              0      5    3" in shell(
         "reset g --from-file HOME/one.csv"
     )
-    (shell.home / "many.csv").write_text("g,a,0,3\nh,a,0,4\n")
+    (shell.home / "many.csv").write_text("g,a,0,3\nh,a,0,4\n", "utf-8-sig")
     assert len(shell("reset g h --from-file HOME/many.csv").splitlines()) == 3
     shell("reset g nobody --from-file HOME/many.csv")
     assert shell.code == 2

@@ -43,6 +43,27 @@ def test_the_whole_input_has_its_line_feeds(monkeypatch: pytest.MonkeyPatch) -> 
     assert lines(is_whole=True) == [b"a\r\nbc\n"]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = [b"\xef", b"\xbb\xbfa\nb\n", b""]
+    replace_stdin(monkeypatch, lambda _: blocks.pop(0))
+    assert lines() == [b"a", b"b"]
+    only_line = [b"\xef\xbb\xbfa", b""]
+    replace_stdin(monkeypatch, lambda _: only_line.pop(0))
+    assert lines() == [b"a"]
+    whole = [b"\xef\xbb\xbfa\n", b""]
+    replace_stdin(monkeypatch, lambda _: whole.pop(0))
+    assert lines(is_whole=True) == [b"\xef\xbb\xbfa\n"]
+
+
+def test_lines_of_utf_16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = ["a\nb\n".encode("utf-16"), b""]
+    replace_stdin(monkeypatch, lambda _: blocks.pop(0))
+    with pytest.raises(ClientError, match="stdin is UTF-16"):
+        lines()
+
+
 def test_a_read_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> bytes:
         raise OSError(5, "Input/output error")

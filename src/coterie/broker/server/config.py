@@ -20,6 +20,7 @@ from coterie.auth.acl import parse_principal
 from coterie.broker.log.stores import STORES
 from coterie.broker.server.connection_limits import parse_override
 from coterie.errors import SettingError
+from coterie.files import decode_text
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
@@ -190,8 +191,7 @@ def _read_file(file: Path) -> dict[str, object]:
     import tomllib
 
     try:
-        with file.open("rb") as opened:
-            table = tomllib.load(opened)
+        table = tomllib.loads(decode_text(file.read_bytes()))
     except OSError as error:
         raise SettingError(f"{file} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -26,6 +26,7 @@ from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space
 from coterie.broker.catalog.users import Users, credential_entry
 from coterie.broker.log.stores import STORES, open_log, store_of
 from coterie.errors import SettingError
+from coterie.files import decode_text
 from coterie.types import ScramMechanism
 
 SALT_BYTES: Final = 32
@@ -77,7 +78,7 @@ def read_users_file(path: Path) -> Mapping[str, str]:
     """Return passwords by user. Raises SettingError for an unreadable or invalid
     file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(decode_text(path.read_bytes()))
     except OSError as error:
         raise SettingError(
             f"sasl.users.file: {path} cannot be read: {error.strerror}"

@@ -91,12 +91,7 @@ def read_selection(
     selection = Selection(
         ids=(
             *options.groups,
-            *(
-                line
-                for file in options.file or ()
-                for line in read_text(file).splitlines()
-                if line
-            ),
+            *(line for file in options.file or () for line in read_lines(file)),
         ),
         regexes=tuple(_read_regex(each) for each in options.regex or ()),
         globs=tuple(options.glob or ()),
@@ -258,12 +253,24 @@ def read_scope(options: argparse.Namespace) -> Scope:
 
 def read_text(file: str) -> str:
     """Return the text of a file, or of stdin for "-". Raises SettingError."""
+    from coterie import files
+
+    if file != "-":
+        return files.read_text(Path(file))
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except OSError as error:
-        raise SettingError(f"cannot read {file}: {error.strerror}") from error
+        return files.decode_text(sys.stdin.buffer.read())
     except UnicodeDecodeError as error:
-        raise SettingError(f"cannot read {file}: it is not UTF-8") from error
+        raise SettingError("cannot read stdin: it is not UTF-8") from error
+
+
+def read_lines(file: str) -> list[str]:
+    """Return the lines of a file or of stdin that are not empty.
+
+    Unlike with `str.splitlines`, only a line feed ends a line: a group id may contain
+    all other characters. Raises SettingError.
+    """
+    lines = (line.removesuffix("\r") for line in read_text(file).split("\n"))
+    return [line for line in lines if line]
 
 
 def create_file(file: str, data: bytes) -> None:

@@ -50,6 +50,7 @@ from coterie.errors import (
     OperationRefused,
     SettingError,
 )
+from coterie.files import decode_text
 from coterie.java import hash_map_order, string_hash
 from coterie.operations.offset_files import CsvRow, read_csv, write_csv
 from coterie.operations.resets import (
@@ -101,7 +102,7 @@ def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
             return strict_values.strict_file(path, line)
         groups = line.all("group")
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = decode_text(Path(path).read_bytes())
         except (OSError, UnicodeError) as failure:
             raise SettingError(f"Unable to read file {path}: {failure}") from failure
         plan = read_csv(text, groups[0] if len(groups) == 1 else None)

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
@@ -161,7 +162,8 @@ def run_statements(run_statement: Callable[[str], int]) -> int:
     """Run the statements of stdin; return the exit code of the last one."""
     if not sys.stdin.isatty():
         code = 0
-        for piped in split_statements(sys.stdin):
+        first = sys.stdin.readline().removeprefix("\ufeff")
+        for piped in split_statements(chain([first], sys.stdin)):
             code = run_statement(piped)
         return code
     history = _History()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import sys
 import threading
@@ -28,11 +29,13 @@ async def read_chunks(
     """Yield the lines of stdin as soon as there are any, many at a time when records
     are sent more slowly than they arrive; with `is_whole` all of it at its end.
 
-    Raises ClientError for a line of more than 64 MiB.
+    A byte order mark before the first line is removed. Raises ClientError for a line
+    of more than 64 MiB, and for UTF-16.
     """
     size = _file_size()
     done = 0
     rest = b""
+    is_first = True
     async for data in _blocks():
         done += len(data)
         if size:
@@ -41,12 +44,21 @@ async def read_chunks(
             rest += data
         else:
             *lines, rest = (rest + data).split(b"\n")
+            if lines and is_first:
+                lines[0], is_first = _without_mark(lines[0]), False
             for at in range(0, len(lines), _LINES_MAX):
                 yield [_line(each) for each in lines[at : at + _LINES_MAX]]
         if len(rest) > _RECORD_BYTES_MAX:
             raise ClientError("stdin has a record of more than 64 MiB")
     if rest:
-        yield [rest if is_whole else _line(rest)]
+        last = _without_mark(rest) if is_first else rest
+        yield [rest if is_whole else _line(last)]
+
+
+def _without_mark(line: bytes) -> bytes:
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ClientError("stdin is UTF-16: lines must be UTF-8")
+    return line.removeprefix(codecs.BOM_UTF8)
 
 
 def _line(text: bytes) -> bytes:

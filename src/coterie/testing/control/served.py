@@ -12,6 +12,7 @@ from typing import Final
 from coterie.broker.server.security import is_loopback
 from coterie.broker.server.server import ServerPlan
 from coterie.errors import SettingError
+from coterie.files import decode_text
 from coterie.testing.control.api import ControlApi
 from coterie.testing.control.http import ControlServer
 from coterie.testing.control.served_kafka import ServedKafka
@@ -25,7 +26,7 @@ def control_token(token_file: Path | None) -> str | None:
     Raises OSError.
     """
     if token_file is not None:
-        return token_file.read_text("utf-8").strip() or None
+        return decode_text(token_file.read_bytes()).strip() or None
     return os.environ.get(TOKEN_VARIABLE) or None
 
 
