@@ -1,4 +1,4 @@
-"""The rates of groups between two reports."""
+"""Sums of lag, and the rates of groups between two reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import asyncio
 import pytest
 
 from coterie.operations.lag import GroupLag, group_lag
-from coterie.operations.lag_rollup import ConsumptionRate, consumption_rate
+from coterie.operations.lag_rollup import (
+    ConsumptionRate,
+    RollupBy,
+    consumption_rate,
+    roll_up,
+)
 from coterie.types import TopicPartition
 
-from .fake_admin import FakeAdmin, FakeLog, group
+from .fake_admin import FakeAdmin, FakeLog, group, member
 
 
 def lag_of(**places: tuple[int, int]) -> GroupLag:
@@ -59,3 +64,29 @@ def test_a_rate_without_elapsed_time_or_offsets_is_unknown() -> None:
     assert (
         consumption_rate(lag_of(u=(0, 9)), lag_of(t=(1, 9)), 1_000) == ConsumptionRate()
     )
+
+
+def owned_by_two(end: int = 10) -> GroupLag:
+    """Return a group with two members that own the same partition of two."""
+    logs = {TopicPartition("t", each): FakeLog.of(0, end) for each in (0, 1)}
+    admin = FakeAdmin(logs=logs)
+    admin.add(group("g", member("a", ("t", 0)), member("b", ("t", 0), ("t", 1))), t=0)
+    (found,) = asyncio.run(group_lag(admin, ["g"])).groups
+    return found
+
+
+def test_a_partition_of_two_members_is_counted_once() -> None:
+    found = owned_by_two()
+    assert [each.lag for each in found.rows if each.partition == 0] == [10, 10]
+    assert found.total == 10
+    for by in (RollupBy.GROUP, RollupBy.TOPIC):
+        (sums,) = roll_up([found], by)
+        assert (sums.lag, sums.partitions, sums.lagging) == (10, 2, 1)
+        assert sums.uncommitted == 1
+    of_members = roll_up([found], RollupBy.MEMBER)
+    assert [(each.key, each.lag) for each in of_members] == [("a-id", 10), ("b-id", 10)]
+
+
+def test_the_rate_of_a_partition_of_two_members_is_counted_once() -> None:
+    rate = consumption_rate(owned_by_two(10), owned_by_two(30), 1_000)
+    assert rate.written_per_s == 20.0

@@ -111,14 +111,26 @@ class GroupLag:
     description: GroupDescription | None = None
     rows: tuple[PartitionLag, ...] = ()
     """Assigned partitions first, ordered by members with most partitions; then
-    partitions with a commit and no owner (A-70)."""
+    partitions with a commit and no owner (A-70). A partition that two members claim,
+    as during a rebalance, has a row for each: sums are over `each_partition`."""
     error: CoterieError | None = None
 
     @property
     def total(self) -> int | None:
         """The sum of the known lags; None when none is known."""
-        known = [row.lag for row in self.rows if row.lag is not None]
+        rows = each_partition(self.rows).values()
+        known = [row.lag for row in rows if row.lag is not None]
         return sum(known) if known else None
+
+
+def each_partition(rows: Iterable[PartitionLag]) -> dict[TopicPartition, PartitionLag]:
+    """Return the first row of each partition, in order; rows without one are left
+    out."""
+    first: dict[TopicPartition, PartitionLag] = {}
+    for row in rows:
+        if (at := row.topic_partition) is not None:
+            first.setdefault(at, row)
+    return first
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Sums of lag by group, topic, member or host, and rates between two reports.
 
-Sums cover known lags; partitions without a commit and partitions that could not be read
-are counted separately.
+Sums cover known lags, and each partition once, though two members may own it during a
+rebalance. Partitions without a commit and those that could not be read are counted
+separately.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coterie.errors import CoterieError
-from coterie.operations.lag import GroupLag, LagStatus, PartitionLag
+from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, each_partition
 from coterie.types import GroupId, LogOffset, TopicPartition
 
 
@@ -80,7 +81,7 @@ def _sum(
     parts: Iterable[PartitionLag],
     error: CoterieError | None,
 ) -> Rollup:
-    rows = [row for row in parts if row.topic is not None]
+    rows = each_partition(parts).values()
     lags = [row.lag for row in rows if row.lag is not None]
     times = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
     return Rollup(
@@ -133,10 +134,9 @@ def consumption_rate(
 def _places(
     group: GroupLag,
 ) -> Iterator[tuple[TopicPartition, tuple[LogOffset, LogOffset]]]:
-    for row in group.rows:
-        partition = row.topic_partition
-        if partition and row.committed is not None and row.log_end is not None:
-            yield partition, (row.committed.offset, row.log_end)
+    for at, row in each_partition(group.rows).items():
+        if row.committed is not None and row.log_end is not None:
+            yield at, (row.committed.offset, row.log_end)
 
 
 def _catch_up_ms(group: GroupLag, gained_per_s: float) -> int | None:

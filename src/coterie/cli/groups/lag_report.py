@@ -40,6 +40,7 @@ from coterie.operations.lag import (
     GroupLagReport,
     LagStatus,
     PartitionLag,
+    each_partition,
     group_lag,
     with_time_lags,
 )
@@ -222,7 +223,11 @@ def _notes(report: GroupLagReport) -> tuple[str, ...]:
     if not report.groups:
         return (NO_GROUP,)
     described = [each.description for each in report.groups if each.description]
-    statuses = [row.lag_status for group in report.groups for row in group.rows]
+    statuses = [
+        row.lag_status
+        for group in report.groups
+        for row in each_partition(group.rows).values()
+    ]
     sentences = {
         LagStatus.BELOW_START: "warning: commits below the log start offset, so that "
         "records were deleted before they were read",

@@ -24,6 +24,7 @@ from coterie.operations.exporter.rebalances import RebalanceCounts
 from coterie.operations.lag import (
     GroupLag,
     PartitionLag,
+    each_partition,
     group_lag,
     lag_position,
 )
@@ -208,14 +209,12 @@ class _Row(NamedTuple):
 
 
 def _rows(group: GroupLag, topics: TopicFilter) -> dict[TopicPartition, _Row]:
-    """Return the rows of the partitions of a group. While it rebalances, two members
-    may claim a partition: the first one counts."""
-    rows: dict[TopicPartition, _Row] = {}
-    for row in group.rows:
-        at = row.topic_partition
-        if at is not None and at not in rows and at.topic in topics:
-            rows[at] = _Row(row, lag_position(row) if row.lag else None)
-    return rows
+    """Return the rows of the partitions of a group."""
+    return {
+        at: _Row(row, lag_position(row) if row.lag else None)
+        for at, row in each_partition(group.rows).items()
+        if at.topic in topics
+    }
 
 
 def _log_offsets(
