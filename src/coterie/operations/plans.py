@@ -129,8 +129,10 @@ async def plan_clone(
         for at, offset in group.committed.items()
         if not topics or at.topic in topics
     }
-    if not commits:
-        refusal = OperationRefused(f"group {source} has no offsets to clone")
+    missing = sorted({*topics}.difference(at.topic for at in commits))
+    if missing or not commits:
+        of_topics = f" of topic {', '.join(missing)}" if missing else ""
+        refusal = OperationRefused(f"group {source} has no offsets{of_topics} to clone")
         return GroupPlan(destination, error=refusal)
     (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
     if plan.item is None:

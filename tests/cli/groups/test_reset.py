@@ -231,10 +231,36 @@ def test_a_usage_error_returns_exit_code_2(
     assert message in shell.error
 
 
-def test_a_named_group_that_options_exclude_is_named(shell: WriteShell) -> None:
-    shell("reset g --to-earliest --topic other")
+def test_a_named_group_that_options_exclude_is_a_failure(shell: WriteShell) -> None:
+    shell("reset g --to-earliest --topic other --execute")
+    assert shell.code == 1
+    assert "no group is selected; the selection options exclude g\n" in shell.error
+    assert "group g: EXCLUDED" in shell.error
+
+
+def test_a_named_group_is_reported_when_only_others_are_selected(
+    shell: WriteShell,
+) -> None:
+    shell("reset g h --to-earliest --topic b")
     assert shell.code == 0
-    assert "no group is selected: the selection options exclude g\n" in shell.error
+    assert "1 group is selected: g; the selection options exclude h" in shell.error
+
+
+@pytest.mark.parametrize(
+    ("line", "form"),
+    [
+        ("reset g --to-earliest --topic a:0,1", "--partitions a:0,1"),
+        ("offsets delete g --topic a:0", "--partitions a:0"),
+        ("delete g --topic a:0", "write a\n"),
+    ],
+)
+def test_partitions_in_topic_are_refused_with_the_form_to_write(
+    shell: WriteShell, line: str, form: str
+) -> None:
+    shell(line)
+    assert shell.code == 2
+    assert "partitions of 'a': write" in shell.error
+    assert form in shell.error
 
 
 def test_a_named_group_that_does_not_exist_is_a_failure(shell: WriteShell) -> None:
@@ -369,6 +395,14 @@ def test_only_selected_topics_are_cloned(shell: WriteShell) -> None:
         A0: CommittedOffset(9),
         B0: CommittedOffset(7),
     }
+
+
+def test_a_topic_without_offsets_cannot_be_cloned(shell: WriteShell) -> None:
+    shell("clone g h --topic b --topic typo")
+    assert shell.code == 1
+    assert "group g has no offsets of topic typo to clone" in shell.error
+    shell("clone g h --topic b:0")
+    assert shell.code == 2
 
 
 def test_a_missing_group_cannot_be_cloned(shell: WriteShell) -> None:

@@ -12,6 +12,7 @@ from coterie.cli.groups.selection import (
     choose_groups,
     read_scope,
     read_text,
+    read_topics,
 )
 from coterie.cli.groups.write import (
     WRITE_OPTIONS,
@@ -221,8 +222,9 @@ async def plan_clone_offsets(run: Run) -> PlannedChange:
     source, destination = options.source, options.destination
     if source == destination:
         raise SettingError("SOURCE and DESTINATION must be two different groups")
-    planned = await plan_clone(run.admin, source, destination, options.topic or ())
-    scope = repeat_option("--topic", options.topic or ()) or ["--all-topics"]
+    topics = read_topics(options)
+    planned = await plan_clone(run.admin, source, destination, topics)
+    scope = repeat_option("--topic", topics) or ["--all-topics"]
     export = ("--reset-offsets", "--group", source, *scope, "--to-current")
     load = ("--reset-offsets", "--group", destination, "--from-file")
     return PlannedChange(

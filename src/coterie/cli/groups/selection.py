@@ -102,7 +102,7 @@ def read_selection(
         protocols=frozenset(
             "" if each == "simple" else each for each in _split(options.protocol)
         ),
-        topics=frozenset(_split(options.topic)),
+        topics=frozenset(read_topics(options)),
         lag=lag,
         is_orphaned=options.orphaned,
     )
@@ -120,6 +120,20 @@ def read_selection(
 
 def _split(values: Iterable[str] | None) -> list[str]:
     return [part for value in values or () for part in value.split(",") if part]
+
+
+def read_topics(options: argparse.Namespace) -> list[str]:
+    """Return the topics of --topic. Raises SettingError for the partitions that
+    kafka-consumer-groups.sh takes there."""
+    for value in options.topic or ():
+        topic, colon, _ = value.partition(":")
+        if colon:
+            form = f"--partitions {value}" if "partitions" in options else topic
+            raise SettingError(
+                f"--topic: {value!r} is not a topic, but partitions of {topic!r}: "
+                f"write {form}"
+            )
+    return _split(options.topic)
 
 
 def _read_regex(text: str) -> re.Pattern[str]:
@@ -155,21 +169,26 @@ class ChosenGroups(NamedTuple):
 async def choose_groups(run: Run) -> ChosenGroups:
     """Return the selected groups. Raises SettingError when none is named and --all is
     missing."""
-    from coterie.cli.output.outcome import first_names
+    from coterie.cli.output.outcome import Failure, first_names
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options, must_choose=True)
     selected = await select_groups(run.admin, selection, progress=run.progress)
-    ids = selected.ids
-    excluded = sorted({*selection.ids}.difference(ids, selected.missing))
+    ids, failures = selected.ids, selection_failures(selected)
+    failed = {*selected.missing, *selected.errors}
+    excluded = sorted({*selection.ids}.difference(ids, failed))
+    summary = NO_GROUP
     if ids:
         verb = "groups are" if len(ids) > 1 else "group is"
         summary = f"{len(ids)} {verb} selected: {first_names(ids)}"
-    elif excluded:
-        summary = f"{NO_GROUP}: the selection options exclude {first_names(excluded)}"
-    else:
-        summary = NO_GROUP
-    return ChosenGroups(ids, selection_failures(selected), summary)
+    if excluded:
+        summary += f"; the selection options exclude {first_names(excluded)}"
+    if not ids:
+        failures += tuple(
+            Failure("group", each, "EXCLUDED", "the selection options exclude it")
+            for each in excluded
+        )
+    return ChosenGroups(ids, failures, summary)
 
 
 def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
@@ -247,7 +266,7 @@ def read_scope(options: argparse.Namespace) -> Scope:
     if options.partitions:
         return tuple(TopicSelector.parse(each) for each in options.partitions)
     # kafka-consumer-groups.sh has the name --topic for this.
-    topics = _split(options.topic)
+    topics = read_topics(options)
     return tuple(map(TopicSelector, topics)) if topics else ALL_COMMITTED
 
 
