@@ -118,6 +118,16 @@ def test_csv_has_the_format_of_kafka_consumer_groups_sh(shell: WriteShell) -> No
     }
 
 
+def test_the_counts_of_an_incomplete_export_are_those_of_its_offsets(
+    shell: WriteShell,
+) -> None:
+    shell.admin.groups["g"].unstable.add(B0)
+    shell("offsets export g nobody --to HOME/offsets.json")
+    assert shell.code == 1
+    assert "exported 1 offset of 1 group\n" in shell.error
+    assert "ok=1 failed=2 (offsets and groups)\n" in shell.error
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_csv_with_a_byte_order_mark_is_imported_into_its_group(
     shell: WriteShell, encoding: str

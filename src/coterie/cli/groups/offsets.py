@@ -183,18 +183,24 @@ async def export_offsets(run: Run) -> Outcome:
     else:
         write(stdout, [data.decode()])
     count = sum(len(each.committed) for each in fetched.groups)
+    offsets = "1 offset" if count == 1 else f"{count} offsets"
     groups = "1 group" if len(fetched.groups) == 1 else f"{len(fetched.groups)} groups"
-    offset_failures = (
-        Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
-        for each in fetched.groups
-        for at, error in each.offsets.errors.items()
+    failures = (
+        *fetched.failures,
+        *(
+            Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
+            for each in fetched.groups
+            for at, error in each.offsets.errors.items()
+        ),
     )
     return Outcome(
         schema="coterie.groups.offsets.export",
         columns=(),
         items=(),
-        failures=(*fetched.failures, *offset_failures),
-        notes=(f"exported {count} offsets of {groups}", *fetched.notes),
+        failures=failures,
+        notes=(f"exported {offsets} of {groups}", *fetched.notes),
+        unit="offsets",
+        counts=(count, len(failures)),
     )
 
 

@@ -142,7 +142,7 @@ class Outcome:
     @property
     def units(self) -> str:
         """The units that `ok` and `failed` count, as in "partitions and groups"."""
-        counted = [self.unit] if self.items else []
+        counted = [self.unit] if self.items or self.counts else []
         others = (f"{each.kind}s" for each in self.failures if each.id)
         return "" if "" in counted else " and ".join(dict.fromkeys([*counted, *others]))
 
