@@ -344,3 +344,29 @@ async def test_a_listener_protocol_in_an_address_is_ignored() -> None:
 async def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ClientError, match="write HOST:PORT"):
         Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP;"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it speaks SSH;"),
+        (b"220 mail.example\r\n", r"it sent b'220 mail.example"),
+    ],
+)
+async def test_a_port_of_another_protocol_is_named_with_what_it_speaks(
+    sent: bytes, found: str
+) -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        address = Address("127.0.0.1", port)
+        with pytest.raises(MalformedFrame) as refused:
+            await BrokerConnection.open(address, OPTIONS)
+    assert f"127.0.0.1:{port} is not a Kafka listener" in str(refused.value)
+    assert found in str(refused.value)

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from coterie.client.connection_failures import (
     error_of_others,
+    frame_failure,
     open_failure,
     tls_failure,
 )
@@ -292,8 +293,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
-        # uvloop's transports have the methods of asyncio.Transport but do not subclass
-        # it.
+        # uvloop's transports do not subclass asyncio.Transport, but have its methods.
         self._transport = cast("asyncio.Transport", transport)
         if self.failure is not None:
             self._transport.abort()
@@ -333,8 +333,9 @@ class BrokerConnection(asyncio.Protocol):
         except MalformedFrame as error:
             self._end(MalformedFrame(f"from {self.address}: {error}"))
         else:
-            if self._frames.failure is not None:
-                self._end(self._frames.failure)
+            if (failure := self._frames.failure) is not None:
+                first = b"" if self._versions else data
+                self._end(frame_failure(self.address, failure, first))
 
     def pause_writing(self) -> None:
         """Pause sending: the broker is not reading requests (backpressure)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie.client.security_probe import security_mismatch, without_tls
 from coterie.errors import (
@@ -13,11 +13,15 @@ from coterie.errors import (
     ClientError,
     ConnectionLost,
     CoterieError,
+    MalformedFrame,
     RequestTimedOut,
 )
 
 if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
+
+_PROTOCOLS: Final = ((b"HTTP/", "HTTP"), (b"<", "HTTP or XML"), (b"SSH-", "SSH"))
+"""The first bytes that servers of other protocols send, and the protocols."""
 
 
 def _reason(error: Exception) -> str:
@@ -66,6 +70,20 @@ def tls_failure(address: tuple[str, int], error: ssl.SSLError) -> ClientError:
         return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
     why = (error.reason or str(error)).replace("_", " ").lower()
     return AuthenticationFailed(f"{address}: no TLS connection: {why}")
+
+
+def frame_failure(
+    address: tuple[str, int], failure: MalformedFrame, first: bytes
+) -> MalformedFrame:
+    """Return the error of bytes that are no frame. `first` are the first bytes of the
+    connection, empty after a response: they tell the protocol of another server."""
+    if not first:
+        return MalformedFrame(f"from {address}: {failure}")
+    protocol = next((name for start, name in _PROTOCOLS if first.startswith(start)), "")
+    speaks = f"speaks {protocol}" if protocol else f"sent {first[:16]!r}"
+    return MalformedFrame(
+        f"{address} is not a Kafka listener: it {speaks}; check host and port"
+    )
 
 
 def error_of_others(error: CoterieError) -> CoterieError:
