@@ -87,7 +87,7 @@ def run_on_cluster(
     import asyncio
     from dataclasses import replace
 
-    from coterie.cli import connect
+    from coterie.cli import connect, next_steps
     from coterie.cli.output.emit import CommandIO, ProgressBar, emit
     from coterie.cli.output.outcome import Exit, failed_outcome
     from coterie.errors import CoterieError, SettingError
@@ -99,6 +99,8 @@ def run_on_cluster(
     async def connect_and_work() -> None:
         async with connect.open_admin(options) as admin:
             outcome = await work(Run(admin, options, io, progress))
+            if not isinstance(outcome, Exit) and outcome.failed:
+                outcome = await next_steps.with_next_steps(admin, outcome)
             if not isinstance(outcome, Exit) and options.output in {"json", "yaml"}:
                 cluster = await admin.describe_cluster()
                 outcome = replace(outcome, cluster_id=cluster.cluster_id)
@@ -112,7 +114,7 @@ def run_on_cluster(
     except SettingError:
         raise
     except CoterieError as error:
-        outcomes.append(failed_outcome(error))
+        outcomes.append(next_steps.with_connection_step(failed_outcome(error)))
     finally:
         progress.clear()
     outcome = outcomes[-1]

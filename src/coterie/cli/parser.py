@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from coterie.cli.registry import COMMANDS, FAMILIES, FAMILY_EXAMPLES, Entry
@@ -27,6 +27,15 @@ examples:
   coterie groups list                 every group of a cluster
   coterie kafka-consumer-groups --bootstrap-server localhost:9092 --list
 """
+_KAFKA_OPTIONS: Final[Mapping[str, str]] = {
+    "--group": "group ids need no option",
+    "--all-groups": "it is --all here",
+    "--all-topics": "all topics are the default",
+    "--dry-run": "a preview is the default",
+    "--members": "`coterie groups members` shows members",
+    "--offsets": "`coterie groups offsets list` shows offsets",
+}
+"""Options of kafka-consumer-groups.sh that are habits, and what to write instead."""
 _HELP_SCHEMA: Final = "coterie.help"
 
 
@@ -66,8 +75,11 @@ class CommandParser(argparse.ArgumentParser):
     def _describe_unknown(self, word: str) -> str:
         from difflib import get_close_matches
 
-        near = get_close_matches(word.partition("=")[0], self._option_string_actions)
+        option = word.partition("=")[0]
+        near = get_close_matches(option, self._option_string_actions)
         hint = f" (did you mean {near[0]}?)" if near else ""
+        if option in _KAFKA_OPTIONS:
+            hint = f" ({_KAFKA_OPTIONS[option]})"
         return f"unknown argument {word}{hint}"
 
     def error(self, message: str) -> NoReturn:

@@ -104,7 +104,7 @@ def test_only_line_feeds_separate_the_group_ids_of_a_file(
 ) -> None:
     (tmp_path / "ids").write_bytes("\ufefforders\r\nau\x0bdit\u2028\n".encode())
     shell(f"groups list --file {tmp_path}/ids -o jsonl")
-    assert shell.error.startswith(r"error: group au\x0bdit\u2028: GROUP_ID_NOT_FOUND")
+    assert r"error: group 'au\x0bdit\u2028': GROUP_ID_NOT_FOUND" in shell.error
 
 
 def test_group_ids_are_read_from_stdin(
@@ -225,6 +225,7 @@ def test_empty_groups_are_notes_and_missing_groups_are_failures(
     assert shell.code == 1
     assert shell.error.splitlines() == [
         "no active members in audit",
+        "there is no group 'absent': `coterie groups list` shows all",
         "error: group absent: GROUP_ID_NOT_FOUND: no group absent",
         "ok=0 failed=1 (groups)",
     ]

@@ -96,7 +96,10 @@ class Failure:
         if not self.id:
             return self.message
         about = f"{self.kind} {self.id}: {self.code}: "
-        return about + self.message.removeprefix(about)
+        # Quotes show white space that the name would hide.
+        name = repr(self.id) if self.id != "".join(self.id.split()) else self.id
+        message = self.message.removeprefix(about)
+        return f"{self.kind} {name}: {self.code}: {message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,88 @@
+"""Notes that say what to do after a failure, the same for every command.
+
+A name that does not exist is compared with those of the cluster, which are listed only
+then. An address that cannot be reached leads to `coterie config check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from coterie.client.settings.collected import nearest
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from coterie.cli.output.outcome import Outcome
+    from coterie.client.admin.admin_client import AdminClient
+
+_GROUP: Final = "group"
+_TOPIC: Final = "topic"
+_MISSING: Final = {
+    "GROUP_ID_NOT_FOUND": _GROUP,
+    "UNKNOWN_TOPIC_OR_PARTITION": _TOPIC,
+}
+"""Errors of names that do not exist, and what they name."""
+_NAMES_MAX: Final = 3
+"""Missing names that get a note; more of them are not typing errors."""
+_UNREACHED: Final = "ConnectionLost"
+
+
+async def with_next_steps(admin: AdminClient, outcome: Outcome) -> Outcome:
+    """Return the outcome with a note for each group and topic that does not exist."""
+    missing = list(dict.fromkeys(_missing(outcome)))
+    if not 0 < len(missing) <= _NAMES_MAX:
+        return outcome
+    try:
+        known = {
+            kind: await _names(admin, kind) for kind in {kind for kind, _ in missing}
+        }
+    except CoterieError:  # the failure itself is reported
+        return outcome
+    notes = (
+        _of_missing(kind, name, known[kind])
+        for kind, name in missing
+        if name not in known[kind]
+    )
+    return replace(outcome, notes=(*outcome.notes, *notes))
+
+
+def with_connection_step(outcome: Outcome) -> Outcome:
+    """Return the outcome of a run that failed, with a note if it reached no broker."""
+    if any(each.code == _UNREACHED for each in outcome.failures):
+        note = "`coterie config check` tries each step of a connection"
+        return replace(outcome, notes=(*outcome.notes, note))
+    return outcome
+
+
+def _missing(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the name of what does not exist."""
+    for failure in outcome.failures:
+        kind = _MISSING.get(failure.code)
+        if kind is not None and failure.kind == kind and failure.id:
+            yield kind, failure.id
+    for item in outcome.items:
+        error = item.get("error")
+        if not isinstance(error, dict):
+            continue
+        kind = _MISSING.get(str(error.get("code")))
+        name = item.get({_GROUP: "group_id", _TOPIC: "topic"}[kind]) if kind else None
+        if kind is not None and isinstance(name, str):
+            yield kind, name
+
+
+async def _names(admin: AdminClient, kind: str) -> set[str]:
+    if kind == _GROUP:
+        return {each.group_id for each in (await admin.list_groups()).groups}
+    return set((await admin.describe_topics()).values)
+
+
+def _of_missing(kind: str, name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    step = (
+        f"did you mean {near!r}?"
+        if near is not None
+        else f"`coterie {kind}s list` shows all"
+    )
+    return f"there is no {kind} {name!r}: {step}"
