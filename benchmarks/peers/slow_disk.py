@@ -1,4 +1,4 @@
-"""`coterie` on a disk whose every sync takes longer, by a delay in `os.fdatasync`.
+"""`coterie` on a disk whose every sync takes longer, by a delay in `fdatasync`.
 
 The arguments are the delay in ms and those of `coterie`. Journals are synced by this
 function; SQLite syncs in C.
@@ -6,14 +6,14 @@ function; SQLite syncs in C.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Any
 
+from coterie import portable_os
 from coterie.cli.main import main
 
-sync = os.fdatasync
+sync = portable_os.fdatasync
 
 
 def delay_syncs(delay_s: float) -> None:
@@ -24,7 +24,7 @@ def delay_syncs(delay_s: float) -> None:
         time.sleep(delay_s)
         sync(fd)
 
-    os.fdatasync = slow_sync
+    portable_os.fdatasync = slow_sync
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie.errors import CoterieError, OutputError, SettingError
+from coterie.portable_os import BINARY
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -104,7 +105,7 @@ def write_private_file(path: Path, data: bytes, *, must_be_new: bool = False) ->
     Raises OSError, also for an existing file with `must_be_new`. A file that must be
     new is removed when it cannot be written completely.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | BINARY
     flags |= os.O_EXCL if must_be_new else os.O_TRUNC
     descriptor = os.open(path, flags, FILE_MODE)
     try:

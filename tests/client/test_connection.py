@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 
 import pytest
 
 from coterie.client.connection import ELEMENTS_MAX, Address, BrokerConnection
+from coterie.client.connection_failures import open_failure
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ClientError,
@@ -282,6 +284,13 @@ async def test_an_unreachable_broker_is_reported_with_its_address() -> None:
     ) as lost:
         await connect(broker)
     assert str(lost.value).endswith("cannot be reached: connection refused")
+
+
+@pytest.mark.parametrize("number", [f"[Errno {errno.ECONNREFUSED}]", "[WinError 1225]"])
+async def test_a_refused_connection_is_recognised_on_every_system(number: str) -> None:
+    error = OSError(f"Multiple exceptions: {number} a, {number} b")
+    failure = await open_failure(Address("broker", 9092), ClientOptions(), error)
+    assert str(failure) == "broker:9092 cannot be reached: connection refused"
 
 
 async def test_a_missing_api_versions_response_times_out() -> None:

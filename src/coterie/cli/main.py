@@ -30,10 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # A failure at exit would be reported with a traceback.
             sys.stdout.flush()
     except OSError as error:
-        from coterie.cli.output.emit import discard_output
+        from coterie.cli.output.emit import discard_output, is_closed_by_reader
 
         discard_output(sys.stdout)
-        if isinstance(error, BrokenPipeError):
+        if is_closed_by_reader(error):
             return 0
         subject = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"coterie: {subject}{error.strerror or error}\n")

@@ -149,17 +149,15 @@ def run_page(options: argparse.Namespace) -> int:
 
 
 async def _serve_until_signal(page: PageServer) -> None:
-    import asyncio
     import logging
-    import signal
+
+    from coterie.portable_os import STOP_SIGNALS, handle_signals
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=form)
     logging.getLogger("coterie.ui").setLevel(logging.INFO)  # a line for each change
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, page.stop)
-    await page.serve(lambda: announce(page))
+    with handle_signals(STOP_SIGNALS, lambda _: page.stop()):
+        await page.serve(lambda: announce(page))
 
 
 def announce(page: PageServer) -> None:

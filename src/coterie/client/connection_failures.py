@@ -20,6 +20,7 @@ from coterie.errors import (
 if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
 
+_REFUSED: Final = (f"[Errno {errno.ECONNREFUSED}]", "[WinError 1225]")
 _PROTOCOLS: Final = ((b"HTTP/", "HTTP"), (b"<", "HTTP or XML"), (b"SSH-", "SSH"))
 """The first bytes that servers of other protocols send, and the protocols."""
 
@@ -31,7 +32,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ConnectionResetError):
         return "the connection was reset"
     # asyncio joins the errors of several addresses into one OSError without errno.
-    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+    if any(number in str(error) for number in _REFUSED):
         return "connection refused"
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)

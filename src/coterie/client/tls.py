@@ -11,7 +11,6 @@ of the user is written encrypted to a temporary file that only this user can rea
 
 from __future__ import annotations
 
-import os
 import secrets
 import ssl
 import tempfile
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from coterie.client.secret import Secret
 from coterie.errors import SettingError
 from coterie.extras import describe_missing
+from coterie.files import write_private_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import (
@@ -180,9 +180,7 @@ def _load(context: ssl.SSLContext, pair: _KeyPair, options: TlsOptions) -> None:
 
 
 def _private(file: Path, data: bytes) -> Path:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(data)
+    write_private_file(file, data, must_be_new=True)
     return file
 
 

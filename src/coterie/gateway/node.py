@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -54,6 +53,7 @@ from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.gateway.upstream.transactions import TransactionClient
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
+from coterie.portable_os import STOP_SIGNALS, handle_signals
 from coterie.types import SecurityProtocol
 
 _LOGGER = logging.getLogger(__name__)
@@ -415,20 +415,18 @@ async def serve(plan: GatewayPlan, ready: Callable[[str], None]) -> None:
     the errors of `Gateway.start` and `Gateway.ended`.
     """
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    gateway = Gateway(plan)
-    if not await _unless(stopped, gateway.start()):
-        return
-    tune_interpreter()
-    ready(gateway.address)
-    try:
-        await _unless(stopped, gateway.ended())
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-        await gateway.stop()
+    with ExitStack() as handlers:
+        handlers.enter_context(handle_signals(STOP_SIGNALS, lambda _: stopped.set()))
+        gateway = Gateway(plan)
+        if not await _unless(stopped, gateway.start()):
+            return
+        tune_interpreter()
+        ready(gateway.address)
+        try:
+            await _unless(stopped, gateway.ended())
+        finally:
+            handlers.close()
+            await gateway.stop()
 
 
 async def _unless(stopped: asyncio.Event, job: Coroutine[Any, Any, None]) -> bool:

@@ -23,6 +23,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
+from coterie import portable_os
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import CoterieError, SettingError
 from coterie.files import decode_text, write_error
@@ -82,37 +83,37 @@ def append_durably(path: Path, data: bytes, *, is_new: bool = False) -> None:
     end is removed: a crash cut it short, and a line appended to it could not be read.
     Lines that cannot be written completely are removed, and so is a new file.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | portable_os.BINARY
+    flags |= os.O_EXCL if is_new else 0
     descriptor = os.open(path, flags, 0o600)
     try:
-        size = _remove_torn_line(descriptor)
         try:
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, size)
-            if is_new:
-                path.unlink(missing_ok=True)
-            raise
-    finally:
-        os.close(descriptor)
-    if is_new:  # sync the directory entry, too
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
+            _append(descriptor, data)
         finally:
-            os.close(directory)
+            os.close(descriptor)
+    except OSError:
+        if is_new:  # closed before: Windows does not delete open files
+            path.unlink(missing_ok=True)
+        raise
+    if is_new:  # sync the directory entry, too
+        portable_os.sync_directory(path.parent)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+def _append(descriptor: int, data: bytes) -> None:
+    size = _remove_torn_line(descriptor)
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _remove_torn_line(descriptor: int) -> int:
     """Truncate a file to the end of its last whole line; return its size then."""
     end = size = os.fstat(descriptor).st_size
-    while end and os.pread(descriptor, 1, end - 1) != b"\n":
+    while end and portable_os.pread(descriptor, 1, end - 1) != b"\n":
         end -= 1
     if end < size:
         os.ftruncate(descriptor, end)

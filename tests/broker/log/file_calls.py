@@ -9,18 +9,28 @@ from typing import Any
 
 import pytest
 
-CALLS = ("pwritev", "pwrite", "fdatasync", "fsync", "ftruncate", "rename", "unlink")
+from coterie import portable_os
+
+CALLS = {
+    "pwritev": portable_os,
+    "pwrite": portable_os,
+    "fdatasync": portable_os,
+    "fsync": os,
+    "ftruncate": os,
+    "replace": os,
+    "unlink": os,
+}
 
 
 class FileCalls:
-    """Calls `before(name)` before each call of `os` that changes or syncs a file."""
+    """Calls `before(name)` before each call that changes or syncs a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.before: Callable[[str], None] | None = None
         self.count = 0
         self._here = _Here()
-        for name in CALLS:
-            monkeypatch.setattr(os, name, self._hooked(name, getattr(os, name)))
+        for name, module in CALLS.items():
+            monkeypatch.setattr(module, name, self._hooked(name, getattr(module, name)))
 
     def fail(self, number: int, error: int) -> None:
         """Let the call with this number from now on fail, and those after it too until

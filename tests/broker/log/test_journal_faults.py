@@ -177,6 +177,7 @@ def test_nothing_flushed_is_lost_when_calls_fail(
     assert failures > 25
 
 
+@pytest.mark.posix
 def test_the_files_of_many_partitions_are_synced_at_once(
     tmp_path: Path, calls: FileCalls
 ) -> None:

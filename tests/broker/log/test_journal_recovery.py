@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log import journal as journal_module
+from coterie import portable_os
 from coterie.broker.log.checkpoint import Checkpointer, Moved
 from coterie.broker.log.journal import JournalLog, JournalPartition
 from coterie.broker.log.log import Log
@@ -224,7 +224,7 @@ def test_the_directory_of_new_journals_is_synced(
     def sync(directory: Path) -> None:
         synced.append((directory, len(list(directory.glob("*.journal")))))
 
-    monkeypatch.setattr(journal_module, "sync_directory", sync)
+    monkeypatch.setattr(portable_os, "sync_directory", sync)
     open_small(tmp_path).close()
     assert ((tmp_path / FIRST).parent, 2) in synced
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 import trustme
 from crc32c import crc32c
 
+from coterie import portable_os
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_frames import read_frames
 from coterie.broker.log.journal_view import JOURNALS
@@ -82,7 +83,7 @@ def checked(settings: Settings, made: Plan) -> dict[str, Level]:
 
 @pytest.fixture(autouse=True)
 def _open_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (65_536, 65_536))
+    monkeypatch.setattr(portable_os, "open_files_limit", lambda: 65_536)
 
 
 def test_the_defaults_on_loopback_have_no_problem() -> None:
@@ -132,7 +133,7 @@ def test_dangerous_combinations_are_found(case: Case) -> None:
 
 
 def test_a_low_limit_of_open_files_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 4_096))
+    monkeypatch.setattr(portable_os, "open_files_limit", lambda: 1_024)
     assert checked(Settings(), plan()) == {"open files": Level.WARNING}
 
 
@@ -170,12 +171,22 @@ def test_the_validity_of_the_certificate_is_checked(
     assert tls.level is level, tls
 
 
+@pytest.mark.posix
 def test_readable_secrets_are_found(tmp_path: Path) -> None:
     path = users_file(tmp_path)
     path.chmod(0o644)
     settings = Settings(sasl_users_file=str(path))
     found = checked(settings, plan(protocol=SASL))
     assert found == {"secrets": Level.WARNING}
+
+
+def test_access_to_secrets_is_not_checked_on_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    found = list(check_configuration(Settings(), plan()))
+    [secrets] = [each for each in found if each.check == "secrets"]
+    assert (secrets.level, "not checked" in secrets.message) == (Level.NOTE, True)
 
 
 # The data directory.

@@ -19,6 +19,7 @@ def make(path: Path, mode: int) -> Path:
     return path
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
 def test_files_with_secrets_that_others_can_read(tmp_path: Path, mode: int) -> None:
     settings = Settings(
@@ -42,6 +43,7 @@ def test_a_new_data_directory_is_private(tmp_path: Path) -> None:
     assert list(open_secrets(Settings(), None, tmp_path / "data")) == []
 
 
+@pytest.mark.posix
 def test_an_open_data_directory_is_found_with_its_files(tmp_path: Path) -> None:
     data = tmp_path / "data"
     open_log(data).close()
@@ -59,6 +61,7 @@ def test_an_open_data_directory_is_found_with_its_files(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.posix
 def test_a_server_warns_when_it_starts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,7 @@ import csv
 import errno
 import json
 import os
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO, StringIO, TextIOWrapper
@@ -220,6 +221,7 @@ def test_control_characters_of_a_client_id_are_escaped() -> None:
     assert "x\\x1b[2J\\ny" in run(evil, stdout=Terminal())[1]
 
 
+@pytest.mark.posix
 def test_colours_are_used_at_terminals_only() -> None:
     assert "\x1b" in run(OUTCOME, stdout=Terminal())[1]
     assert "\x1b" not in printed()
@@ -383,17 +385,45 @@ def test_csv_on_a_terminal_has_no_control_characters() -> None:
     assert "\x1b" in run(evil, "-o", "csv")[1]
 
 
-def test_a_full_disk_is_an_error_of_one_sentence() -> None:
-    class FullDisk(StringIO):
-        def flush(self) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
+class Broken(StringIO):
+    """A stream that cannot be written to."""
 
-        def fileno(self) -> int:
-            return os.dup(1)
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
 
+    def flush(self) -> None:
+        raise self.error
+
+    def fileno(self) -> int:
+        return os.dup(1)
+
+
+def emit_to(stream: Broken) -> int:
     options = argparse.Namespace(output="table", wide=False)
+    return emit(OUTCOME, options, CommandIO(stream, StringIO(), lambda: NOW))
+
+
+def test_a_full_disk_is_an_error_of_one_sentence() -> None:
     with pytest.raises(OutputError, match="cannot write the output: No space left"):
-        emit(OUTCOME, options, CommandIO(FullDisk(), StringIO(), lambda: NOW))
+        emit_to(Broken(OSError(errno.ENOSPC, "No space left on device")))
+
+
+@pytest.mark.parametrize(
+    ("platform", "error"),
+    [("linux", BrokenPipeError()), ("win32", OSError(errno.EINVAL, "Invalid"))],
+)
+def test_a_reader_that_ends_early_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, platform: str, error: OSError
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert emit_to(Broken(error)) == 1, "as before: the outcome has a failure"
+
+
+@pytest.mark.posix
+def test_an_invalid_write_is_an_error_elsewhere() -> None:
+    with pytest.raises(OutputError, match="cannot write the output: Invalid"):
+        emit_to(Broken(OSError(errno.EINVAL, "Invalid")))
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "yaml"])
@@ -418,6 +448,7 @@ def test_rows_that_follow_others_have_no_header(form: str) -> None:
     assert "LAG" not in "".join(render(OUTCOME, options, terminal, is_continued=True))
 
 
+@pytest.mark.posix
 def test_a_preview_fits_the_terminal_of_the_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

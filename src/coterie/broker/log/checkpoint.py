@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from coterie import portable_os
 from coterie.broker.log.journal_file import os_error
 from coterie.broker.log.journal_frames import read_head
 from coterie.broker.log.log import (
@@ -39,7 +40,7 @@ from coterie.broker.log.log import (
 )
 from coterie.broker.log.manifest import Changes, Manifest, PartitionRow, SegmentRow
 from coterie.broker.log.segments import INDEX_BYTES, partition_directory, segment_path
-from coterie.broker.log.sqlite_file import open_file, sync_directory
+from coterie.broker.log.sqlite_file import open_file
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
 
@@ -113,7 +114,7 @@ class Checkpointer:
         self._directories: list[Path] = []
 
     def close(self) -> None:
-        os.close(self._file_system.descriptor)
+        self._file_system.close()
 
     def move(
         self, writes: Iterable[Sequence[Operation]], applied: int, generation: int
@@ -229,7 +230,7 @@ class Checkpointer:
             assert at == row.size_bytes
             if self._must_sync and len(self._files) < SYNCED_ONE_BY_ONE:
                 # Begin writing all files before waiting for one.
-                os.posix_fadvise(descriptor, start, at - start, os.POSIX_FADV_DONTNEED)
+                portable_os.start_writing(descriptor, start, at - start)
         finally:
             os.close(descriptor)
         self._files.append(path)
@@ -305,13 +306,9 @@ class Checkpointer:
         if count > SYNCED_ONE_BY_ONE and self._file_system.sync():
             return
         for path in self._files:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            portable_os.sync_file(path)
         for directory in directories:
-            sync_directory(directory)
+            portable_os.sync_directory(directory)
 
 
 class _FileSystem:
@@ -322,22 +319,32 @@ class _FileSystem:
     """
 
     def __init__(self, directory: Path) -> None:
-        version = re.match(r"(\d+)\.(\d+)", os.uname().release)
-        release = tuple(map(int, version.groups())) if version else (0, 0)
-        # Earlier versions of Linux do not report errors of writing.
-        self._is_supported = sys.platform == "linux" and release >= (5, 8)
-        # Errors are reported if they occur after the directory is opened.
-        self.descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor: int | None = None
+        if _reports_errors():
+            # Errors are reported if they occur after the directory is opened.
+            self._descriptor = os.open(directory, os.O_RDONLY)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     def sync(self) -> bool:
         """Sync; return False where this is not supported. Raises OSError."""
-        if not self._is_supported:
+        if self._descriptor is None:
             return False
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.syncfs(self.descriptor) != 0:
+        if libc.syncfs(self._descriptor) != 0:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
         return True
+
+
+def _reports_errors() -> bool:
+    """Return whether the system has `syncfs`, and reports errors of writing by it."""
+    if sys.platform != "linux":
+        return False
+    version = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return version is not None and tuple(map(int, version.groups())) >= (5, 8)
 
 
 def _index_entries(run: list[_Batch], at: int) -> list[IndexEntry]:
@@ -390,9 +397,9 @@ def _length(directory: Path, row: SegmentRow) -> int:
 def _write(descriptor: int, pieces: list[bytes], at: int) -> int:
     """Write all pieces; return their size."""
     size = sum(map(len, pieces))
-    written = os.pwritev(descriptor, pieces, at)
+    written = portable_os.pwritev(descriptor, pieces, at)
     if written < size:
         rest = b"".join(pieces)
         while written < size:
-            written += os.pwrite(descriptor, rest[written:], at + written)
+            written += portable_os.pwrite(descriptor, rest[written:], at + written)
     return written

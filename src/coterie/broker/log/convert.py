@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from coterie import portable_os
 from coterie.broker.log.checkpoint import Checkpointer
 from coterie.broker.log.journal_frames import read_info
 from coterie.broker.log.log import (
@@ -43,7 +44,6 @@ from coterie.broker.log.sqlite_file import (
     damaged,
     log_error,
     row_crc,
-    sync_directory,
 )
 from coterie.broker.log.sqlite_reader import SqliteReader, is_partition
 from coterie.errors import LogFull
@@ -92,8 +92,8 @@ def convert_store(directory: Path, synchronous: str, segment_bytes: int) -> None
     new = directory / NEW_NAME
     assert not new.with_name(f"{NEW_NAME}-wal").exists()
     new.chmod(path.stat().st_mode & 0o777)
-    new.rename(path)
-    sync_directory(directory)
+    new.replace(path)
+    portable_os.sync_directory(directory)
     _LOGGER.info("%s: converted", directory)
 
 

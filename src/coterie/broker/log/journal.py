@@ -27,6 +27,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from coterie import portable_os
 from coterie.broker.log.checkpoint import Checkpointer, Moved
 from coterie.broker.log.convert import convert_store, store_version
 from coterie.broker.log.journal_file import JournalFile, check_present, recover
@@ -62,7 +63,6 @@ from coterie.broker.log.sqlite_file import (
     lock_store,
     mark_clean,
     mark_unclean,
-    sync_directory,
 )
 from coterie.errors import LogCorrupt
 from coterie.files import make_private_directory
@@ -149,7 +149,7 @@ class JournalLog(StagingLog):
             opened.callback(self._reader.close)
             self._recover(journals, checkpointer, opened, is_clean=is_clean)
             for each in (directory, directory.parent):
-                sync_directory(each)
+                portable_os.sync_directory(each)
             self._resources = opened.pop_all()
 
     def batch_infos(
@@ -435,7 +435,7 @@ class JournalLog(StagingLog):
             journal = JournalFile(path, journal_bytes, sync=self._sync)
             opened.callback(journal.close)
             journals.append(journal)
-        sync_directory(directory)
+        portable_os.sync_directory(directory)
         return journals
 
     def _recover(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from coterie import portable_os
 from coterie.broker.log.journal_frames import (
     FRAME_END,
     Bytes,
@@ -73,7 +74,7 @@ class JournalFile:
         try:
             self._write_at(self.end, [*pieces, FRAME_END], size + len(FRAME_END))
             if self._sync:
-                os.fdatasync(self._descriptor)
+                portable_os.fdatasync(self._descriptor)
         except OSError as error:
             raise os_error(self.path, error) from error
         self.end += size
@@ -84,7 +85,7 @@ class JournalFile:
         try:
             self._write_at(self.end, [FRAME_END], len(FRAME_END))
             if self._sync:
-                os.fdatasync(self._descriptor)
+                portable_os.fdatasync(self._descriptor)
         except OSError as error:
             raise os_error(self.path, error) from error
 
@@ -93,7 +94,7 @@ class JournalFile:
         if self.size_bytes > self._allocated_bytes:
             with contextlib.suppress(OSError):  # it may stay long
                 # What is left of a frame would look like a write that was not finished.
-                os.pwrite(self._descriptor, FRAME_END, 0)
+                portable_os.pwrite(self._descriptor, FRAME_END, 0)
                 os.ftruncate(self._descriptor, self._allocated_bytes)
                 self.size_bytes = self._allocated_bytes
         self.end = 0
@@ -119,7 +120,7 @@ class JournalFile:
         try:
             while length < size_bytes:
                 zeros = bytes(min(_FILL_BYTES, size_bytes - length))
-                length += os.pwrite(self._descriptor, zeros, length)
+                length += portable_os.pwrite(self._descriptor, zeros, length)
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise os_error(self.path, error) from error
@@ -128,11 +129,13 @@ class JournalFile:
         return length
 
     def _write_at(self, at: int, pieces: Sequence[bytes], size: int) -> None:
-        written = os.pwritev(self._descriptor, pieces, at)
+        written = portable_os.pwritev(self._descriptor, pieces, at)
         if written < size:
             rest = b"".join(pieces)
             while written < size:
-                written += os.pwrite(self._descriptor, rest[written:], at + written)
+                written += portable_os.pwrite(
+                    self._descriptor, rest[written:], at + written
+                )
 
 
 def check_present(paths: Sequence[Path], *, is_new: bool) -> None:

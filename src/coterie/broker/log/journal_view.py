@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
+from coterie import portable_os
 from coterie.broker.log.journal_frames import (
     FRAME_HEADER,
     FRAME_MAGIC,
@@ -242,19 +243,22 @@ def _read_journal(
 ) -> tuple[bytes, list[Frame]]:
     """Read a journal, at least up to the end of its frames, and make them durable."""
     try:
-        with path.open("rb", buffering=0) as file:
+        descriptor = os.open(path, portable_os.SYNCABLE | portable_os.BINARY)
+        try:
             size = BLOCK_BYTES
             # Most of a journal may be zeros. It is not mapped into memory, because it
             # may become shorter meanwhile.
             while True:
                 if is_whole:
-                    size = os.fstat(file.fileno()).st_size
-                data = os.pread(file.fileno(), size, 0)
+                    size = os.fstat(descriptor).st_size
+                data = portable_os.pread(descriptor, size, 0)
                 frames = read_frames(data, seed)
                 if is_whole or len(data) < size or not _is_cut(data, frames):
                     break
                 size *= 4
-            os.fdatasync(file.fileno())
+            portable_os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise LogError(f"{path}: {error.strerror}") from None
     return data, frames

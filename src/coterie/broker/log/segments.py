@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from coterie import portable_os
 from coterie.broker.log.journal_file import os_error
 from coterie.broker.log.journal_frames import read_head
 from coterie.broker.log.log import BatchInfo, LogPartition
@@ -266,7 +267,7 @@ class SegmentReader:
         assert 0 <= at < segment.row.size_bytes
         size = min(size, segment.row.size_bytes - at)
         try:
-            data = os.pread(self._descriptor(segment.path), size, at)
+            data = portable_os.pread(self._descriptor(segment.path), size, at)
         except FileNotFoundError:
             raise corrupt(segment.path, 0, "the file is missing") from None
         except OSError as error:
@@ -280,7 +281,7 @@ class SegmentReader:
         if descriptor is not None:
             self._open.move_to_end(path)
             return descriptor
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | portable_os.BINARY)
         self._open[path] = descriptor
         if len(self._open) > DESCRIPTORS_MAX:
             _, oldest = self._open.popitem(last=False)

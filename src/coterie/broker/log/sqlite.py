@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
+from coterie import portable_os
 from coterie.broker.log.log import (
     OFFSET_BITS,
     OFFSET_MAX,
@@ -58,7 +59,6 @@ from coterie.broker.log.sqlite_file import (
     open_file,
     prepare,
     row_crc,
-    sync_directory,
 )
 from coterie.broker.log.sqlite_reader import SqliteReader, is_partition, put_value
 from coterie.files import make_private_directory
@@ -150,8 +150,8 @@ class SqliteLog(StagingLog):
             os.close(open_file(self.path))
             self._open(synchronous, undo)
             mark_unclean(self.path, self._reader.connection)
-            sync_directory(directory)
-            sync_directory(directory.parent)
+            portable_os.sync_directory(directory)
+            portable_os.sync_directory(directory.parent)
             undo.pop_all()
 
     def batch_infos(

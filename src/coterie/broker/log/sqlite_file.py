@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import sqlite3
@@ -13,6 +12,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from coterie import portable_os
 from coterie.errors import LogCorrupt, LogError, LogFull
 from coterie.files import FILE_MODE
 
@@ -105,11 +105,9 @@ def lock_store(path: Path) -> int:
     Raises LogError when another process holds the lock.
     """
     descriptor = open_file(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not portable_os.lock_file(descriptor):
         os.close(descriptor)
-        raise LogError(_IN_USE.format(path=path.parent)) from None
+        raise LogError(_IN_USE.format(path=path.parent))
     return descriptor
 
 
@@ -119,16 +117,7 @@ def open_file(path: Path) -> int:
     The store contains credentials and messages. SQLite creates the files beside a
     database with that database's mode.
     """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-
-
-def sync_directory(directory: Path) -> None:
-    """Sync a directory: otherwise a new file may be lost at a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return os.open(path, os.O_RDWR | os.O_CREAT | portable_os.BINARY, FILE_MODE)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -173,13 +162,13 @@ def extend(wal: Path) -> None:
     SQLite stops reading at the first frame whose salt is not the header's, which zeros
     never match. When the disk is full, the file is not extended.
     """
-    descriptor = os.open(wal, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    descriptor = open_file(wal)
     try:
         length = os.fstat(descriptor).st_size
         try:
             at = length
             while at < WAL_BYTES:
-                at += os.pwrite(descriptor, bytes(WAL_BYTES - at), at)
+                at += portable_os.pwrite(descriptor, bytes(WAL_BYTES - at), at)
             os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, length)

@@ -8,6 +8,7 @@ Simulation and tests pass their own.
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -81,7 +82,10 @@ def wall_clock() -> int:
 
 def suspended_clock() -> int:
     """Return ms since the boot, including the time during which the machine was
-    suspended; where the system has no such clock (macOS), without it."""
+    suspended; where the system has no such clock (macOS), without it. The monotonic
+    clock of Windows includes it."""
+    if sys.platform == "win32":
+        return time.monotonic_ns() // 1_000_000
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
 

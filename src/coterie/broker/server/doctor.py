@@ -6,18 +6,18 @@ changed: the store is opened read-only, also while a server uses it.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import resource
 import shutil
 import ssl
 import struct
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from coterie import portable_os
 from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.log.journal_frames import read_info
 from coterie.broker.log.journal_view import JournalView
@@ -192,6 +192,10 @@ def _check_users(settings: Settings, plan: Plan) -> Iterator[Finding]:
 
 
 def _check_secrets(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    if sys.platform == "win32":  # files have no modes
+        message = "access of other users to secrets and data is not checked on Windows"
+        yield Finding(Level.NOTE, "secrets", message)
+        return
     found = list(open_secrets(settings, plan.config, plan.directory))
     for each in found:
         message = f"other users can read {each.path}, which has {each.content}"
@@ -202,8 +206,8 @@ def _check_secrets(settings: Settings, plan: Plan) -> Iterator[Finding]:
 
 
 def _check_open_files(settings: Settings) -> Iterator[Finding]:
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
+    limit = portable_os.open_files_limit()
+    if limit is None:
         limit = INT32_MAX
     wanted = settings.max_connections + FILES_BESIDE_CONNECTIONS
     if settings.max_connections == INT32_MAX:
@@ -276,16 +280,13 @@ def _check_space(directory: Path) -> Finding:
 def _is_locked(directory: Path) -> bool:
     """Return whether a server holds the lock on a data directory."""
     try:
-        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | portable_os.BINARY)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not portable_os.lock_file(descriptor, shared=True)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Final
 from coterie.broker.server.broker import Node
 from coterie.broker.server.client_connection import ClientConnection, Connections
 from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S
+from coterie.portable_os import stop_accepting
 
 BACKLOG: Final = 1_024
 _SWEEPS_PER_IDLE_LIMIT: Final = 10
@@ -45,17 +46,8 @@ class Listener:
         return bound
 
     async def stop_accepting(self) -> None:
-        """Accept no more sockets, and let those that are accepted become connections.
-
-        asyncio makes a transport of an accepted socket in a task. If the server is
-        closed before that task runs, the task fails and nothing closes the socket.
-        """
-        loop = asyncio.get_running_loop()
-        for server in self._servers:
-            for listening in server.sockets:
-                loop.remove_reader(listening.fileno())
-        for _ in range(2):  # the task, then `connection_made`
-            await asyncio.sleep(0)
+        """Accept no more sockets."""
+        await stop_accepting(self._servers)
 
     def close(self) -> None:
         """Stop listening."""

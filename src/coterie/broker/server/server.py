@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import Security, choose_authorizer, is_loopback
+from coterie.portable_os import STOP_SIGNALS, handle_signals
 from coterie.settings import Settings
 from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
 from coterie.wire.api import ApiKey
@@ -270,16 +270,14 @@ async def serve(plan: ServerPlan, ready: Callable[[Server], None]) -> None:
     Raises LogError and OSError as `Server.start` does.
     """
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    server = Server(plan)
-    await server.start()
-    tune_interpreter()
-    ready(server)
-    await stopped.wait()
-    _LOGGER.info("stopping")
-    await server.stop()
+    with handle_signals(STOP_SIGNALS, lambda _: stopped.set()):
+        server = Server(plan)
+        await server.start()
+        tune_interpreter()
+        ready(server)
+        await stopped.wait()
+        _LOGGER.info("stopping")
+        await server.stop()
 
 
 def tune_interpreter() -> None:

@@ -183,11 +183,11 @@ async def _serve(
     options: argparse.Namespace, plan: PollPlan, exporter: Exporter
 ) -> None:
     import asyncio
-    import signal
     from contextlib import suppress
 
     from coterie.cli import connect
     from coterie.operations.exporter.service import poll_forever, serve
+    from coterie.portable_os import STOP_SIGNALS, handle_signals
 
     def ready(address: str) -> None:
         print(f"coterie ready on http://{address}", flush=True)
@@ -197,10 +197,10 @@ async def _serve(
         poll_forever, partial(connect.open_admin, options), plan, exporter
     )
     serving = asyncio.ensure_future(serve(exporter, polling, options.listen, ready))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.cancel)
-    with suppress(asyncio.CancelledError):
+    with (
+        handle_signals(STOP_SIGNALS, lambda _: serving.cancel()),
+        suppress(asyncio.CancelledError),
+    ):
         await serving
 
 

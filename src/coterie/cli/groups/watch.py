@@ -4,7 +4,8 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-from contextlib import contextmanager, suppress
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
@@ -14,13 +15,17 @@ from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
     from datetime import datetime
 
     from coterie.cli.command import Run
     from coterie.cli.groups.lag_report import Rows
     from coterie.cli.output.outcome import Exit, Json, Outcome
     from coterie.operations.lag import GroupLag, GroupLagReport
+
+_SIGNALS: Final = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGWINCH")
+"""Signals that end or suspend a program, and that of a resize. Ctrl-C is not among
+them: asyncio cancels the main task for it."""
 
 
 def _declare_interval(parser: argparse.ArgumentParser) -> None:
@@ -51,14 +56,13 @@ async def watch(run: Run) -> Exit:
 
     It ends after --count measurements, or when stdout is closed.
     """
-    import os
     from io import StringIO
 
     from coterie.cli.output.emit import ProgressBar
-    from coterie.cli.output.terminal import PLAIN_TERMINALS
+    from coterie.cli.output.terminal import has_escapes
 
-    is_plain = os.environ.get("TERM") in PLAIN_TERMINALS
-    if run.options.output == "jsonl" or not run.io.stdout.isatty() or is_plain:
+    is_screen = run.io.stdout.isatty() and has_escapes()
+    if run.options.output == "jsonl" or not is_screen:
         return await _append(run)
     # A progress bar would overwrite rows.
     return await _OnScreen(run._replace(progress=ProgressBar(StringIO()))).watch()
@@ -116,13 +120,14 @@ class _OnScreen:
 
         from coterie.cli.output import emit
         from coterie.cli.output.outcome import Exit
+        from coterie.portable_os import handle_signals
 
-        with self._screen, handle_signals(self._on_signal) as handled:
+        numbers = [signal.Signals[name] for name in _SIGNALS]
+        with self._screen, handle_signals(numbers, self._on_signal):
             await self._run_loop()
         if self._signals:
             # End as the signal would have ended the program.
             signum = self._signals[-1]
-            assert signum in handled, "only handled signals are recorded"
             signal.signal(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
         if self._last is None:
@@ -231,39 +236,14 @@ class _OnScreen:
         import os
         import signal
 
-        if signum == getattr(signal, "SIGTSTP", None):
+        if sys.platform != "win32" and signum == signal.SIGTSTP:
             self._screen.leave()
             os.kill(os.getpid(), signal.SIGSTOP)
             # Here the program was continued.
             self._screen.enter()
-        elif signum != getattr(signal, "SIGWINCH", None):
+        elif signum != signal.Signals["SIGWINCH"]:
             self._signals.append(signum)
         self._wake.set()
-
-
-@contextmanager
-def handle_signals(on_signal: Callable[[int], None]) -> Iterator[frozenset[int]]:
-    """Call a function for signals that end or suspend a program, and for resizes.
-
-    Ctrl-C is not among them: asyncio cancels the main task for it.
-    """
-    import asyncio
-    import signal
-
-    loop = asyncio.get_running_loop()
-    handled = set()
-    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGWINCH"):
-        signum = getattr(signal, name, None)
-        # Windows has few signals; handlers need the main thread.
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            if signum is not None:
-                loop.add_signal_handler(signum, on_signal, signum)
-                handled.add(signum)
-    try:
-        yield frozenset(handled)
-    finally:
-        for signum in handled:
-            loop.remove_signal_handler(signum)
 
 
 class _Watcher:
@@ -346,9 +326,9 @@ next column and S reverses, / filters, ? lists the keys. After a failed measurem
 when no broker responds, the screen says since when its figures are stale, and why; the
 next measurement is tried. At the end the last table is printed below the prompt.
 
-In a pipe one table follows another; --output jsonl writes a line for each group and
-measurement, with observed_at. Ctrl-C ends the command with 130; q, --count and a closed
-stdout with the exit code of the last measurement.
+In a pipe, and on Windows, one table follows another; --output jsonl writes a line for
+each group and measurement, with observed_at. Ctrl-C ends the command with 130; q,
+--count and a closed stdout with the exit code of the last measurement.
 """,
     examples="""\
 examples:

@@ -7,6 +7,7 @@ stderr, in every output format.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -195,13 +196,20 @@ def write(stream: TextIO, pieces: Iterable[str]) -> bool:
         for block in _join_pieces(pieces):
             stream.write(encodable(block, stream.encoding))
         stream.flush()
-    except BrokenPipeError:
-        discard_output(stream)
-        return False
     except OSError as error:
         discard_output(stream)
+        if is_closed_by_reader(error):
+            return False
         raise OutputError(f"cannot write the output: {error.strerror}") from error
     return True
+
+
+def is_closed_by_reader(error: OSError) -> bool:
+    """Return whether a write failed because the reader closed the pipe. On Windows the
+    error is EINVAL."""
+    return isinstance(error, BrokenPipeError) or (
+        sys.platform == "win32" and error.errno == errno.EINVAL
+    )
 
 
 def discard_output(stream: TextIO) -> None:

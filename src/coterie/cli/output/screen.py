@@ -97,7 +97,7 @@ class Screen:
         # A terminal that is gone needs nothing restored.
         with contextlib.suppress(OutputError):
             write(self._stdout, [_LEAVE])
-        if self._settings is not None:
+        if sys.platform != "win32" and self._settings is not None:
             import termios
 
             with contextlib.suppress(termios.error):
@@ -126,16 +126,13 @@ class Screen:
 def _read_single_keys(stdin: IO[str]) -> list[Any] | None:
     """Let a terminal send each key at once; return its settings before.
 
-    Return None for what is no terminal, and where termios does not exist (Windows).
-    Ctrl-C and Ctrl-Z still send signals.
+    Return None for what is no terminal. Ctrl-C and Ctrl-Z still send signals.
     """
-    if not stdin.isatty():
+    if sys.platform == "win32" or not stdin.isatty():
         return None
-    try:
-        import termios
-        import tty
-    except ImportError:
-        return None
+    import termios
+    import tty
+
     settings: list[Any] = termios.tcgetattr(stdin)
     tty.setcbreak(stdin)
     return settings

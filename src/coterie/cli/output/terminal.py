@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -456,9 +457,15 @@ def row_style(item: Item) -> str:
     return RED if item.get("error") else ""
 
 
+def has_escapes() -> bool:
+    """Return whether the terminal knows escape sequences. Windows' console does not,
+    unless a program asks for it."""
+    return sys.platform != "win32" and os.environ.get("TERM") not in PLAIN_TERMINALS
+
+
 def styled(line: str, style: str) -> str:
     """Return a line in a style, unless the terminal has none (https://no-color.org)."""
     has_colors = not os.environ.get("NO_COLOR") or style == BOLD
-    if not style or not has_colors or os.environ.get("TERM") in PLAIN_TERMINALS:
+    if not style or not has_colors or not has_escapes():
         return line
     return f"{style}{line}{_PLAIN}"

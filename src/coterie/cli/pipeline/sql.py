@@ -29,6 +29,8 @@ from coterie.errors import CoterieError, SettingError
 from coterie.files import make_private_directory, user_directory
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from coterie.cli.output.outcome import Outcome
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.lake.sql import QueryResult
@@ -225,14 +227,14 @@ class _History:
     def __init__(self) -> None:
         state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
         self._path = state / "coterie" / "sql-history"
+        self._readline: ModuleType | None = None
         try:
             import readline
         except ImportError:
-            self._readline = None
             return
         self._readline = readline
         if self._path.exists():
-            readline.read_history_file(self._path)
+            self._readline.read_history_file(self._path)
 
     def save(self) -> None:
         if self._readline is None:

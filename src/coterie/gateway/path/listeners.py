@@ -20,6 +20,7 @@ from coterie.broker.server.listener import BACKLOG
 from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S
 from coterie.gateway.path.connection import ClientSide
 from coterie.gateway.path.data_path import DataPath
+from coterie.portable_os import stop_accepting
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -63,19 +64,11 @@ class Listeners:
         )
 
     async def stop_accepting(self) -> None:
-        """Accept no more connections, and let those that are accepted begin.
-
-        asyncio makes a transport of an accepted socket in a task. If the server is
-        closed before that task runs, the task fails and nothing closes the socket.
-        """
+        """Accept no more connections, and let those that are accepted begin."""
         self.path.addresses.on_new = None
         if self._opening is not None:
             self._opening.cancel()
-        for server in self._servers:
-            for listening in server.sockets:
-                self._loop.remove_reader(listening.fileno())
-        for _ in range(2):  # the task, then `connection_made`
-            await asyncio.sleep(0)
+        await stop_accepting(self._servers)
         for server in self._servers:
             server.close()
 

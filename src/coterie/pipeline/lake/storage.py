@@ -20,6 +20,7 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from coterie import portable_os
 from coterie.errors import LogError, SettingError
 
 
@@ -161,12 +162,11 @@ class Storage:
         """Flush local files and their directories to disk."""
         if not self.is_local:
             return
-        for path in {*paths, *(str(Path(each).parent) for each in paths)}:
-            handle = os.open(self.at(path), os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        files = {Path(self.at(path)) for path in paths}
+        for file in files:
+            portable_os.sync_file(file)
+        for directory in {file.parent for file in files}:
+            portable_os.sync_directory(directory)
 
     def _write_temporary(self, path: str, data: bytes) -> Path:
         target = Path(self.at(path))

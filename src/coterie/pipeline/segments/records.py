@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie import portable_os
 from coterie.errors import LogError, MalformedFrame
 from coterie.pipeline.segments.batches import (
     CHUNK_BYTES,
@@ -383,4 +384,4 @@ class _LocalFile:
         return os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        return os.pread(self._descriptor, nbytes, offset)
+        return portable_os.pread(self._descriptor, nbytes, offset)

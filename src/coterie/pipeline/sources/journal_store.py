@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
+from coterie import portable_os
 from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.catalog.topics import Topic
 from coterie.broker.log.journal_view import (
@@ -208,9 +209,9 @@ class JournalStore:
         self, part: ViewPartition, segment: SegmentRow
     ) -> Iterator[_SegmentFile]:
         path = segment_path(partition_directory(self.directory, part.where), segment)
-        name = str(path.relative_to(self.directory))
+        name = path.relative_to(self.directory).as_posix()
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | portable_os.BINARY)
         except FileNotFoundError:
             raise _SegmentGone(f"{path} does not exist") from None
         except OSError as error:
@@ -236,7 +237,7 @@ class _SegmentFile:
     def read_at(self, nbytes: int, offset: int) -> bytes:
         """Read up to `nbytes` bytes at a position."""
         try:
-            return os.pread(self._descriptor, nbytes, offset)
+            return portable_os.pread(self._descriptor, nbytes, offset)
         except OSError as error:
             raise LogError(f"{self.name}: {error.strerror}") from None
 

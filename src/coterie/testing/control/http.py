@@ -11,6 +11,7 @@ import hmac
 import json
 import logging
 import socket
+import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
@@ -156,6 +157,8 @@ class ControlServer:
 class _Server(ThreadingHTTPServer):
     """The sockets of a `ControlServer`, at most `CONNECTIONS_MAX`."""
 
+    # On Windows the option lets another process listen on the same port.
+    allow_reuse_address = sys.platform != "win32"
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128

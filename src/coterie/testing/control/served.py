@@ -13,6 +13,7 @@ from coterie.broker.server.security import is_loopback
 from coterie.broker.server.server import ServerPlan
 from coterie.errors import SettingError
 from coterie.files import decode_text
+from coterie.portable_os import STOP_SIGNALS
 from coterie.testing.control.api import ControlApi
 from coterie.testing.control.http import ControlServer
 from coterie.testing.control.served_kafka import ServedKafka
@@ -49,7 +50,7 @@ def serve_controlled(
             f"{TOKEN_VARIABLE} or --control-token-file, or use 127.0.0.1"
         )
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopped.set())
     with ServedKafka(plan) as kafka:
         api = ControlApi(kafka)

@@ -100,7 +100,7 @@ def generate(options: GeneratorOptions) -> World:
         "end_offsets": [log.end_offset for log in world.logs],
     }
     text = json.dumps(manifest, indent=2) + "\n"
-    (options.folder / "manifest.json").write_text(text, "utf-8")
+    (options.folder / "manifest.json").write_text(text, encoding="utf-8", newline="\n")
     return world
 
 
