@@ -61,6 +61,7 @@ def test_a_new_file_is_private(tmp_path: Path) -> None:
     assert mode(tmp_path / "file") == 0o644
 
 
+@pytest.mark.posix
 def test_a_mode_is_open_when_it_has_any_bit_for_others(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert not is_open(path)

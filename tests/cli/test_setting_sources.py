@@ -273,6 +273,7 @@ def test_a_secret_on_the_command_line_is_refused(
     assert "hunter2" in home.values().values()
 
 
+@pytest.mark.posix
 def test_a_file_with_secrets_that_others_can_read_is_a_warning(
     home: SettingsHome,
 ) -> None:
@@ -297,6 +298,7 @@ def test_the_error_of_an_invalid_jaas_entry_contains_file_and_line(
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.posix
 def test_a_directory_name_may_contain_spaces(home: SettingsHome) -> None:
     file = home.write("kept in here/p.toml", '[a]\n"sasl.password" = "x"\n', 0o644)
     home.environ["COTERIE_PROFILES"] = str(file)

@@ -187,6 +187,7 @@ def test_starting_twice_is_an_error() -> None:
         kafka.start()
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("end", [Kafka.close, Kafka.kill])
 def test_a_socket_that_is_accepted_at_the_end_is_closed(
     end: Callable[[Kafka], None],

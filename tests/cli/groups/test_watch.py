@@ -140,6 +140,7 @@ def watch_at_terminal(*arguments: str) -> tuple[int, str]:
     return code, io.stdout.getvalue()
 
 
+@pytest.mark.posix
 @pytest.mark.usefixtures("shell")
 def test_the_screen_is_redrawn_and_the_last_table_stays() -> None:
     code, shown = watch_at_terminal("--count", "2")
@@ -153,6 +154,7 @@ def test_the_screen_is_redrawn_and_the_last_table_stays() -> None:
     assert "orders  Stable" in after
 
 
+@pytest.mark.posix
 def test_the_screen_says_since_when_the_figures_are_stale(shell: Shell) -> None:
     def fail_second(measurements: int) -> None:
         if measurements == 2:
@@ -167,6 +169,7 @@ def test_the_screen_says_since_when_the_figures_are_stale(shell: Shell) -> None:
     assert "orders  Stable" in frame
 
 
+@pytest.mark.posix
 def test_the_screen_is_restored_after_ctrl_c(shell: Shell) -> None:
     def interrupt(measurements: int) -> None:
         if measurements == 2:
@@ -224,6 +227,7 @@ def test_columns_are_chosen_on_the_screen() -> None:
     assert "STATE" not in shown
 
 
+@pytest.mark.posix
 @pytest.mark.usefixtures("shell")
 def test_no_progress_bar_overwrites_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emit, "_PROGRESS_DELAY_S", 0.0)

@@ -28,6 +28,7 @@ def test_the_bytes_of_a_terminal_are_keys(text: str, keys: list[str]) -> None:
     assert list(split_keys(text)) == keys
 
 
+@pytest.mark.posix
 def test_a_drawing_erases_the_rest_of_each_line_and_of_the_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

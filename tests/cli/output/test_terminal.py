@@ -159,6 +159,7 @@ def test_any_table_fits_and_has_whole_names(
     assert set(laid.left_out) <= titles - {each.title for each in names}
 
 
+@pytest.mark.posix
 def test_rows_of_errors_are_red_unless_colors_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
