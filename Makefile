@@ -84,7 +84,12 @@ check: $(READY) ## check format, lint, types, import contracts and project rules
 	@status=0; step() { echo "$$1"; shift; "$$@" || status=1; }; \
 	step 'format'        $(BIN)/ruff format --check --quiet; \
 	step 'lint'          $(BIN)/ruff check --quiet; \
+	step 'encodings'     $(BIN)/ruff check --quiet --preview --select PLW1514 src; \
 	step 'types'         $(BIN)/mypy --no-error-summary; \
+	for platform in win32 darwin; do \
+	  step "types $$platform" $(BIN)/mypy --no-error-summary --platform $$platform \
+	    --cache-dir .mypy_cache/$$platform src; \
+	done; \
 	quiet() { local output; output=$$("$$@" 2>&1) || { echo "$$output"; return 1; }; }; \
 	step 'import layers' quiet $(BIN)/lint-imports --no-logo; \
 	step 'locks'         $(BIN)/python -m tools.locks; \
