@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import ConnectionLost
+from tests.cli.groups.cli_cluster import CliAdmin, Shell, make_shell
 from tests.operations.fake_admin import group
-
-from .cli_cluster import CliAdmin, Shell, make_shell
 
 
 @pytest.fixture
