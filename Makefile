@@ -17,14 +17,18 @@ USE_CORE := $(addprefix tests/,broker client differential gateway interop real_c
 # Number of test processes; the suite is sized for two cores.
 JOBS ?= 2
 # Idle test processes take tests from busy ones.
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist=worksteal
+ON_JOBS := -n $(JOBS) --dist=worksteal
+PYTEST := $(BIN)/pytest $(ON_JOBS)
+# The tests that take under a quarter of a second each.
+FAST := -q -m 'not slow' --hypothesis-profile=quick \
+  --ignore tests/real_clients --ignore tests/crash
 # `make sim`: depth of the exhaustive search, and seeds of the random runs.
 DEPTH ?= 7
 SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo demo-gateway test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
+.PHONY: help setup demo demo-gateway test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions pythons spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -64,8 +68,10 @@ differential: $(READY) ## send random requests to Apache Kafka and Coterie, comp
 	@$(BIN)/python -m tests.differential build/kafka $(ARGS)
 
 quick: $(READY) ## run the tests that take under a quarter of a second each
-	@$(PYTEST) -q -m 'not slow' --hypothesis-profile=quick \
-	  --ignore tests/real_clients --ignore tests/crash $(ARGS)
+	@$(PYTEST) $(FAST) $(ARGS)
+
+pythons: $(READY) ## run the fast tests on Python 3.12 and 3.13 (PYTHONS='PATH ...' on others)
+	@bash tools/pythons.sh $(ON_JOBS) $(FAST) $(ARGS)
 
 compiled: $(READY) ## build a wheel with a compiled core; run fast tests of the core on it
 	@rm -rf build/wheel build/compiled build/lib build/bdist.*
@@ -84,7 +90,6 @@ check: $(READY) ## check format, lint, types, import contracts and project rules
 	@status=0; step() { echo "$$1"; shift; "$$@" || status=1; }; \
 	step 'format'        $(BIN)/ruff format --check --quiet; \
 	step 'lint'          $(BIN)/ruff check --quiet; \
-	step 'encodings'     $(BIN)/ruff check --quiet --preview --select PLW1514 src; \
 	step 'types'         $(BIN)/mypy --no-error-summary; \
 	for platform in win32 darwin; do \
 	  step "types $$platform" $(BIN)/mypy --no-error-summary --platform $$platform \
@@ -139,8 +144,8 @@ lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
 	resolve spark-4.2 - <<<$$'pyspark==4.2.*\nsetuptools'
 
 versions: $(READY) ## run the fast tests with the lowest and today's newest dependencies
-	@bash tools/versions.sh lowest
-	@bash tools/versions.sh newest
+	@bash tools/versions.sh lowest $(ON_JOBS) $(FAST) $(ARGS)
+	@bash tools/versions.sh newest $(ON_JOBS) $(FAST) $(ARGS)
 
 spark42: $(READY) ## run end-to-end tests of the pipeline with PySpark 4.2 and Delta Lake
 	@bash tools/spark42.sh -n $(JOBS) $(ARGS)

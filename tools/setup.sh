@@ -6,6 +6,8 @@
 # Kinds are dev (the default), demo, pipeline, lowest and spark-4.2; of several kinds
 # the last has the last word. With dev and demo Coterie itself is installed, editable.
 # VENV is created with the first Python that is new enough; PYTHON=path chooses one.
+# INSTALLER=path installs with uv instead of pip. It keeps unpacked packages and links them
+# into environments, so a second environment takes seconds.
 # Prints one sentence about a missing requirement and exits with 1. Host names of package
 # indexes are removed from pip's output.
 set -euo pipefail
@@ -43,16 +45,25 @@ make_venv() {
   }
 }
 
+hide_hosts() {
+  sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g"
+}
+
 run_pip() {
-  "$venv/bin/python" -m pip --disable-pip-version-check --no-input "$@" 2>&1 |
-    sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g"
+  "$venv/bin/python" -m pip --disable-pip-version-check --no-input "$@" 2>&1 | hide_hosts
+}
+
+run_uv() {
+  "$INSTALLER" pip install --python "$venv/bin/python" "$@" 2>&1 | hide_hosts
 }
 
 # Builds use the setuptools of the lock, which install_lock installs first: without
-# --no-build-isolation pip would fetch the newest for each package that has no wheel.
-pip_install() {
-  run_pip install --quiet --no-deps --no-build-isolation --use-pep517 "$@" || {
-    echo "pip could not install it: see the lines above." >&2
+# --no-build-isolation the newest would be fetched for each package that has no wheel.
+install_packages() {
+  local run=(run_pip install --use-pep517)
+  [ -z "${INSTALLER:-}" ] || run=(run_uv)
+  "${run[@]}" --quiet --no-deps --no-build-isolation "$@" || {
+    echo "it could not be installed: see the lines above." >&2
     exit 1
   }
 }
@@ -61,9 +72,9 @@ install_lock() {
   local lock=requirements-$1.txt build_tools
   build_tools=$(mktemp)
   awk '/^[^ ]/ { wanted = /^setuptools==/ } wanted' "$lock" >"$build_tools"
-  pip_install --require-hashes --requirement "$build_tools"
+  install_packages --require-hashes --requirement "$build_tools"
   rm "$build_tools"
-  pip_install --require-hashes --requirement "$lock"
+  install_packages --require-hashes --requirement "$lock"
 }
 
 if ! "$venv/bin/python" -m pip --version &>/dev/null; then
@@ -77,7 +88,7 @@ for kind in "${kinds[@]}"; do
   install_lock "$kind"
 done
 case ${kinds[0]} in
-  dev | demo) pip_install --editable . ;;
+  dev | demo) install_packages --editable . ;;
 esac
 if ! run_pip check >"$venv/pip-check"; then
   cat "$venv/pip-check" >&2

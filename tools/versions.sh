@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# versions.sh lowest|newest: run the fast tests with other versions of what Coterie
-# depends on, in a virtual environment of their own. `lowest` has the lower bounds of
-# pyproject.toml, as requirements-lowest.txt names them. `newest` has what the index
+# versions.sh lowest|newest [PYTEST-ARGUMENT ...]: run tests with other versions of what
+# Coterie depends on, in a virtual environment of their own. `lowest` has the lower bounds
+# of pyproject.toml, as requirements-lowest.txt names them. `newest` has what the index
 # offers today, test tools included: the one environment that is resolved on purpose.
 set -euo pipefail
 
@@ -11,7 +11,9 @@ venv=build/versions/$versions
 rm -rf "$venv"
 mkdir -p build/versions
 case $versions in
-  lowest) PYTHON=.venv/bin/python bash tools/setup.sh "$venv" dev lowest ;;
+  lowest)
+    PYTHON=.venv/bin/python INSTALLER=.venv/bin/uv bash tools/setup.sh "$venv" dev lowest
+    ;;
   newest)
     .venv/bin/python -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --upgrade pip
@@ -19,5 +21,4 @@ case $versions in
     ;;
 esac
 echo "$versions: $("$venv/bin/python" -m pip list | wc -l) packages"
-"$venv/bin/python" -m pytest -n 2 -q -m 'not slow' \
-  --ignore tests/real_clients --ignore tests/crash
+"$venv/bin/python" -m pytest "${@:2}"

@@ -24,8 +24,10 @@ def skip_idle_time() -> None:
 
     def advance(timeout_s: float | None) -> Any:
         nonlocal now_s
-        if timeout_s is None:
-            return select(None)
+        # The threads of the executor end in their own time, for which Python 3.12 and
+        # newer wait with a timer.
+        if timeout_s is None or loop._executor_shutdown_called:
+            return select(timeout_s)
         events = select(min(timeout_s, IDLE_S))
         if not events:
             # A real clock, too, is somewhat later than the timer.

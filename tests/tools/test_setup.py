@@ -2,8 +2,8 @@
 
 The index of these tests is a directory with two empty distributions of each package
 that a lock names: one with the version and the requirements of the real one, and one
-with a newer version. They are installed with the pip that Python brings, and with the
-newer one of the lock.
+with a newer version. They are installed with the pip that Python brings, with the newer
+one of the lock, and with uv.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from tests.support.package_index import (
     BACKEND,
@@ -67,13 +68,17 @@ def pips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"Python's pip": own_pip(old), "the newest pip": newest_pip()}
 
 
-@pytest.fixture(params=["Python's pip", "the newest pip"])
+@pytest.fixture(params=["Python's pip", "the newest pip", "uv"])
 def environment(
-    request: pytest.FixtureRequest, pips: dict[str, Path], tmp_path: Path
+    request: pytest.FixtureRequest,
+    pips: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
-    """Return a virtual environment with one of two versions of pip."""
+    """Return a virtual environment with one of two versions of pip, or choose uv."""
+    monkeypatch.setenv("INSTALLER", find_uv_bin() if request.param == "uv" else "")
     home = tmp_path / "venv"
-    create_environment(home, pips[request.param])
+    create_environment(home, pips.get(request.param, pips["Python's pip"]))
     return home
 
 
@@ -86,7 +91,10 @@ def set_up(
         env={
             **os.environ,
             "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(index.directory),
+            "PIP_FIND_LINKS": index.directory.as_uri(),  # it is split at spaces
+            "UV_NO_INDEX": "1",
+            "UV_FIND_LINKS": index.directory.as_uri(),
+            "UV_CACHE_DIR": str(project.parent / "cache"),
             "PYTHON": sys.executable,
         },
         capture_output=True,

@@ -73,7 +73,7 @@ class StoreFile:
         if is_immutable:
             uri += "&immutable=1"
         try:
-            with closing(sqlite3.connect(uri, _BUSY_S, uri=True)) as connection:
+            with closing(sqlite3.connect(uri, timeout=_BUSY_S, uri=True)) as connection:
                 self._check_version(connection)
                 cursor = connection.execute(query, values)
                 if bytes_max is None:
