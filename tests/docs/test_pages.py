@@ -38,11 +38,7 @@ OTHER_CLUSTERS: Mapping[str, Callable[[str], None]] = {
 }
 SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0")
 NOT_RUN: Mapping[str, int] = {
-    "guides/ask-the-log.md": 1,
     "guides/end-a-hanging-transaction.md": 1,
-    "guides/test-your-consumer.md": 1,
-    "tutorial.md": 1,
-    "testing/index.md": 1,
 }
 """Most blocks of a page that are not run; other pages have none."""
 SHELLS = {"console", "bash", ""}
