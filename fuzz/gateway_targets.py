@@ -145,7 +145,7 @@ def _forwarded(*chunks: bytes) -> tuple[bytes, bool]:
     client, failures = _Written(), list[str]()
     expected: deque[Expected] = deque([_CORRELATION_ID] * 3)
     events = Events(lambda: None, lambda _: None, lambda _: None, failures.append)
-    side = UpstreamSide(client, expected, events, GatewayCounts())
+    side = UpstreamSide(client, expected, events, GatewayCounts(), set())
     for chunk in chunks:
         if not failures:
             side.data_received(chunk)

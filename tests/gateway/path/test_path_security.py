@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,30 @@ def test_tls_on_both_sides(certificates: Certificates) -> None:
         names = sorted(each.name for each in principals(gateway))
     assert names[0] == "ANONYMOUS"
     assert "CN=alice" in names[1]
+
+
+def test_a_node_that_stops_closes_what_its_clients_left_upstream(
+    certificates: Certificates,
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.server)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadGateway(
+            brokers_of([listener.getsockname()]),
+            has_topics=False,
+            tls=certificates.client(),
+        ) as gateway,
+    ):
+        with gateway.client(0):
+            accepted, _ = listener.accept()
+            broker = context.wrap_socket(accepted, server_side=True)
+            eventually(lambda: gateway.path.connected, expected="the TLS handshake")
+        with broker:  # which does not answer that the gateway closes
+            eventually(lambda: not gateway.listeners.open, expected="a lost client")
+            assert gateway.path.connected
+            gateway.run(gateway._stop())
+            assert not gateway.path.connected
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])

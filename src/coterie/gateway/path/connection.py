@@ -433,8 +433,9 @@ class ClientSide(asyncio.Protocol):
         events = Events(
             self.deliver, self._upstream_lost, self._upstream_full, self._fail_upstream
         )
+        path = self._path
         upstream = UpstreamSide(
-            self._transport, self._expected, events, self._path.counts
+            self._transport, self._expected, events, path.counts, path.connected
         )
         self._connecting = self._loop.create_task(self._open(upstream))
 

@@ -13,6 +13,7 @@ from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.addresses import Addresses
 from coterie.gateway.path.rewriting import CAPS, REFUSED, Rewriting
 from coterie.gateway.path.sasl import SaslExchange
+from coterie.gateway.path.upstream_side import UpstreamSide
 from coterie.wire.api import ApiKey
 
 FORWARD: Final = 0
@@ -66,6 +67,8 @@ class DataPath:
         self.counts = GatewayCounts()
         """The counts of forwarded bytes; a node sets its own before it listens."""
         self.new_exchange = new_exchange
+        self.connected: set[UpstreamSide] = set()
+        """The connections to upstream brokers that are open."""
         self.limits = ConnectionLimits(connections.settings)
         self.coordination = self._port(topic, is_coordination=True)
         self.forwarding = self._port(topic, is_coordination=False)

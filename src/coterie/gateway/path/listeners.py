@@ -80,9 +80,12 @@ class Listeners:
             connection.close()
 
     def abort(self) -> None:
-        """Close every connection at once."""
+        """Close every connection at once, also those to upstream that have something
+        to send though their client has gone."""
         for connection in tuple(self.open):
             connection.abort()
+        for upstream in tuple(self.path.connected):
+            upstream.abort()
 
     def _schedule_opening(self) -> None:
         if self._opening is None or self._opening.done():

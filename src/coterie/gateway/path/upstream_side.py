@@ -63,6 +63,8 @@ class UpstreamSide(asyncio.Protocol):
 
     `to_client` is the client's transport, `expected` the responses in the order of its
     requests. `counts` gets the forwarded bytes, frames that are rewritten included.
+    `connected` has this object while it is connected, which may be longer than its
+    client is.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class UpstreamSide(asyncio.Protocol):
         expected: deque[Expected],
         events: Events,
         counts: GatewayCounts,
+        connected: set[UpstreamSide],
     ) -> None:
         self.was_active = False
         """Whether data was received since the flag was reset."""
@@ -78,6 +81,7 @@ class UpstreamSide(asyncio.Protocol):
         self._expected = expected
         self._events = events
         self._counts = counts
+        self._connected = connected
         self._transport: asyncio.Transport | None = None
         self._left = 0
         self._rest = bytearray()
@@ -89,11 +93,13 @@ class UpstreamSide(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
+        self._connected.add(self)
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the loss."""
+        self._connected.discard(self)
         self._transport = None
         self._events.on_lost(exc)
 
