@@ -8,6 +8,7 @@ of `GroupMember` and of plans run against the node, too.
 
 A run of all tests is compared with docs/kafka-runs.tsv, which names for each fact the
 tests that passed on Kafka: each must pass there again. `--record` writes that file.
+`--failed` repeats only the tests that failed when they ran last.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,6 +35,7 @@ from tools.conformance import FACTS, read_facts
 from tools.kafka_runs import RUNS, faults, merged, read_runs, runs_of, write_runs
 
 ROOT: Final = Path(__file__).parent.parent.parent
+LAST_FAILED: Final = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 TESTS: Final = "tests/interop"
 EXCHANGES: Final = "tests/interop/exchanges"
 MEMBERS: Final = "tests/client/test_group_member_server.py"
@@ -49,7 +52,8 @@ NOT_SELECTED: Final = 5
 EXCHANGES_FACTS: Final = "exchanges-facts.json"
 MEMBERS_FACTS: Final = "members-facts.json"
 RECORD: Final = "--record"
-SELECTING: Final = ("-k", "-m", "--deselect", "tests/")
+FAILED: Final = "--failed"
+SELECTING: Final = ("-k", "-m", "--lf", "--last-failed", FAILED, "--deselect", "tests/")
 """The start of arguments of pytest that leave tests out."""
 
 
@@ -61,6 +65,19 @@ class Run(NamedTuple):
     facts: str
     apart: str = ""
     """A folder in `tests` that is left out."""
+
+    def of_failed(self, failed: Iterable[str]) -> Run:
+        """Return the run of only those tests that failed before.
+
+        With `--last-failed` pytest runs all tests when none of them has failed.
+        """
+        repeated = [
+            test
+            for test in failed
+            if test.startswith(self.tests)
+            and not (self.apart and test.startswith(self.apart))
+        ]
+        return self._replace(tests=tuple(repeated))
 
 
 def main(words: list[str]) -> int:
@@ -87,7 +104,7 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
     spark_kafka = jars.with_name("spark-kafka")
     if not fetch_spark_kafka(spark_kafka):
         sys.stderr.write("Spark's Kafka source is unavailable: its test is skipped.\n")
-    arguments = tuple(words)
+    arguments = tuple(word for word in words if word != FAILED)
     # Exchanges leave groups and transactions that tests of the whole log would see.
     interop = Run((TESTS,), arguments, INTEROP_FACTS, apart=EXCHANGES)
     exchanges = Run((EXCHANGES,), arguments, EXCHANGES_FACTS)
@@ -96,6 +113,11 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
         arguments,
         MEMBERS_FACTS,
     )
+    if FAILED in words:
+        failed = json.loads(LAST_FAILED.read_text(encoding="utf-8"))
+        interop, exchanges, members = (
+            run.of_failed(failed) for run in (interop, exchanges, members)
+        )
     with open_node(jars, folder) as node:
         environment = {
             **os.environ,
