@@ -13,7 +13,7 @@ from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
 from coterie.cli.durations import duration_of
 from coterie.errors import CoterieError, SettingError
-from coterie.files import read_text
+from coterie.files import decode_text
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
@@ -110,9 +110,11 @@ def read_token(token_file: Path | None) -> str | None:
     if token_file is None:
         return os.environ.get(TOKEN_VARIABLE) or None
     try:
-        token = read_text(token_file).strip()
-    except SettingError as error:
-        raise SettingError(f"--token-file: {error}") from error
+        token = decode_text(token_file.read_bytes()).strip()
+    except OSError as error:
+        raise SettingError(f"--token-file {token_file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"--token-file {token_file}: it is not UTF-8") from error
     if not token:
         raise SettingError(f"--token-file {token_file}: the file is empty")
     return token
