@@ -47,7 +47,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     (tmp_path / "tests" / "support").mkdir()
-    for name in ("compiled.py", "hangs.py"):
+    for name in ("compiled.py", "environment.py", "hangs.py", "kafka_python.py"):
         shutil.copy(ROOT / "tests" / "support" / name, tmp_path / "tests" / "support")
     shutil.copy(ROOT / "docs" / "facts.tsv", tmp_path / "docs")
     (tmp_path / "pyproject.toml").write_text(OPTIONS)

@@ -103,7 +103,7 @@ def test_only_line_feeds_separate_the_group_ids_of_a_file(
     shell: Shell, tmp_path: Path
 ) -> None:
     (tmp_path / "ids").write_bytes("\ufefforders\r\nau\x0bdit\u2028\n".encode())
-    shell(f"groups list --file {tmp_path}/ids -o jsonl")
+    shell(f"groups list --file '{tmp_path}/ids' -o jsonl")
     assert r"error: group 'au\x0bdit\u2028': GROUP_ID_NOT_FOUND" in shell.error
 
 
