@@ -114,8 +114,9 @@ def test_reading_starts_at_the_offsets_of_a_group(
 ) -> None:
     file = tmp_path / "offsets.csv"
     file.write_text(f"{ten},1,8\n")
-    words = f"groups reset readers-{ten} --from-file {file} --yes {records.connection}"
-    assert main([*words.split(), "--snapshots", str(tmp_path)]) == 0
+    words = f"groups reset readers-{ten} --yes {records.connection}".split()
+    paths = ("--from-file", str(file), "--snapshots", str(tmp_path))
+    assert main([*words, *paths]) == 0
     capsys.readouterr()
     assert values(records, ten, f"--group readers-{ten}") == ["8", "9"]
     assert f"group readers-{ten} has no committed offset for partition 0, 2" in (
