@@ -111,6 +111,7 @@ class Sandbox:
     """A copy of src in a temporary folder, with processes that run tests on it."""
 
     def __init__(self, folder: Path) -> None:
+        folder = folder.resolve()  # as coverage names files
         self._folder = folder
         self._edits = 0
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")

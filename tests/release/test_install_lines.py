@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -242,7 +243,8 @@ class Reader:
         self.home = home / "venv"
         create_environment(self.home, pip)
         command = self.home / "bin" / "pip"
-        command.write_text(f'#!/bin/sh\nexec {self.home}/bin/python -m pip "$@"\n')
+        python = shlex.quote(f"{self.home}/bin/python")
+        command.write_text(f'#!/bin/sh\nexec {python} -m pip "$@"\n')
         command.chmod(0o755)
         own = {
             name: value
@@ -255,7 +257,7 @@ class Reader:
             "VIRTUAL_ENV": str(self.home),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "PIP_FIND_LINKS": str(index.directory),
+            "PIP_FIND_LINKS": index.directory.as_uri(),
             "PIP_NO_COMPILE": "1",
             "PIP_NO_INDEX": "1",
         }
