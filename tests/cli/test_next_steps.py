@@ -40,6 +40,21 @@ def test_groups_are_listed_only_when_one_is_missing(shell: Shell) -> None:
     assert "list_groups" not in shell.admin.calls
 
 
+def test_a_commit_for_a_deleted_topic_is_no_typing_error(shell: Shell) -> None:
+    shell("groups describe orders")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in shell.error + str(
+        shell.json("groups describe orders")
+    )
+    assert "there is no topic" not in shell.error
+    assert "describe_topics" not in shell.admin.calls
+
+
+def test_options_of_other_commands_get_no_hint_about_groups(shell: Shell) -> None:
+    with pytest.raises(SystemExit):
+        shell("topics list --dry-run")
+    assert "a preview is the default" not in shell.capture.readouterr().err
+
+
 def test_a_broker_that_is_not_reached_leads_to_the_check_of_connections(
     shell: Shell,
 ) -> None:

@@ -23,7 +23,7 @@ _MISSING: Final = {
     "GROUP_ID_NOT_FOUND": _GROUP,
     "UNKNOWN_TOPIC_OR_PARTITION": _TOPIC,
 }
-"""Errors of names that do not exist, and what they name."""
+"""Errors of names that do not exist, and the kind of failure that names one."""
 _NAMES_MAX: Final = 3
 """Missing names that get a note; more of them are not typing errors."""
 _UNREACHED: Final = "ConnectionLost"
@@ -57,19 +57,17 @@ def with_connection_step(outcome: Outcome) -> Outcome:
 
 
 def _missing(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of what does not exist."""
+    """Yield the kind and the name of what does not exist.
+
+    A topic of an item is no typing error: groups keep commits for deleted topics.
+    """
     for failure in outcome.failures:
-        kind = _MISSING.get(failure.code)
-        if kind is not None and failure.kind == kind and failure.id:
-            yield kind, failure.id
+        if failure.id and _MISSING.get(failure.code) == failure.kind:
+            yield failure.kind, failure.id
     for item in outcome.items:
-        error = item.get("error")
-        if not isinstance(error, dict):
-            continue
-        kind = _MISSING.get(str(error.get("code")))
-        name = item.get({_GROUP: "group_id", _TOPIC: "topic"}[kind]) if kind else None
-        if kind is not None and isinstance(name, str):
-            yield kind, name
+        error, name = item.get("error"), item.get("group_id")
+        if isinstance(error, dict) and _MISSING.get(str(error.get("code"))) == _GROUP:
+            yield _GROUP, str(name)
 
 
 async def _names(admin: AdminClient, kind: str) -> set[str]:

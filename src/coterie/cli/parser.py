@@ -78,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
         option = word.partition("=")[0]
         near = get_close_matches(option, self._option_string_actions)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        if option in _KAFKA_OPTIONS:
+        if option in _KAFKA_OPTIONS and self.prog.startswith("coterie groups "):
             hint = f" ({_KAFKA_OPTIONS[option]})"
         return f"unknown argument {word}{hint}"
 

@@ -64,6 +64,16 @@ def test_lines_of_utf_16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         lines()
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_bytes_that_begin_like_utf_16_are_a_value(
+    monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    value = "ab".encode("utf-16") if is_whole else b"\xff\xfeab"
+    blocks = [value, b""]
+    replace_stdin(monkeypatch, lambda _: blocks.pop(0))
+    assert lines(is_whole=is_whole) == [value]
+
+
 def test_a_read_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> bytes:
         raise OSError(5, "Input/output error")

@@ -50,13 +50,15 @@ async def read_chunks(
                 yield [_line(each) for each in lines[at : at + _LINES_MAX]]
         if len(rest) > _RECORD_BYTES_MAX:
             raise ClientError("stdin has a record of more than 64 MiB")
-    if rest:
-        last = _without_mark(rest) if is_first else rest
-        yield [rest if is_whole else _line(last)]
+    if rest and is_whole:
+        yield [rest]
+    elif rest:
+        yield [_line(_without_mark(rest) if is_first else rest)]
 
 
 def _without_mark(line: bytes) -> bytes:
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    # A value may be any bytes; a line of UTF-16 has zeros, too.
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in line:
         raise ClientError("stdin is UTF-16: lines must be UTF-8")
     return line.removeprefix(codecs.BOM_UTF8)
 
