@@ -85,7 +85,8 @@ def exported() -> Samples:
     at = TopicPartition("t", 1)
     admin.commits["orders"][at] = 85
     assert asyncio.run(exporter.poll(poller))
-    admin.logs[at] = FakeLog(50, [1_000] * 40)
+    admin.cannot_read = True  # ages are interpolated
+    admin.logs[at] = FakeLog(50, [1_000, *[2_000] * 38, 3_000])
     assert asyncio.run(exporter.poll(poller))
     admin.outage = ConnectionLost("down")
     assert not asyncio.run(exporter.poll(poller))

@@ -197,10 +197,10 @@ def test_a_brokers_configurations_have_their_defaults_as_synonyms(
             [(names[0], "6000", STATIC_BROKER), (names[0], "45000", DEFAULT)],
         ),
         names[1]: (
-            "100",
+            "300",
             STATIC_BROKER,
             3,
-            [(names[1], "100", STATIC_BROKER), (names[1], "3000", DEFAULT)],
+            [(names[1], "300", STATIC_BROKER), (names[1], "3000", DEFAULT)],
         ),
         names[2]: ("1", DEFAULT, 3, [(names[2], "1", DEFAULT)]),
     }
