@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -74,6 +75,10 @@ def parts_of(response: Any) -> dict[int, Any]:
         for topic in response.responses
         for part in topic.partitions
     }
+
+
+def errors_of(response: Any) -> dict[int, int]:
+    return {index: part.error_code for index, part in parts_of(response).items()}
 
 
 def values_of(part: Any) -> list[bytes | None]:
@@ -272,7 +277,40 @@ def test_deleting_the_topic_completes_a_waiting_fetch(broker: FakeBroker) -> Non
     call = wait(broker, request, LATEST)
     delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
     broker.call(delete, 6)
-    assert parts_of(call.response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert errors_of(call.response) == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_fetch_waits_beside_an_unknown_partition(broker: FakeBroker) -> None:
+    request = request_of(0, None, None, 0, max_wait_ms=500, min_bytes=1)
+    call = wait(broker, request)
+    send(broker, batch_of(b"x"))
+    assert errors_of(call.response) == {0: 0, 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    request = request_of(None, None, None, 0, max_wait_ms=500, min_bytes=1)
+    assert list(get(broker, request)) == [3]  # nothing to wait for
+
+
+def test_unknown_partitions_are_last_in_a_response(broker: FakeBroker) -> None:
+    request = request_of(0, topic="no-such")
+    request.topics += request_of(5, 0).topics
+    response = broker.call(request, BY_NAME)
+    assert [topic.topic for topic in response.responses] == ["a", "no-such"]
+    aborted = [
+        part.aborted_transactions
+        for topic in response.responses
+        for part in topic.partitions
+    ]
+    assert aborted == [None, None, []]  # null only after a read
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "count"), [(6, 0, 1), (7, -1, 1), (12, -1, 1), (13, -1, 0)]
+)
+def test_an_unknown_isolation_level_fails(
+    broker: FakeBroker, version: int, code: int, count: int
+) -> None:
+    response = broker.call(request_of(0, isolation_level=2), version)
+    assert response.error_code == code
+    assert errors_of(response) == dict.fromkeys(range(count), -1)
 
 
 def test_a_completed_fetch_is_removed_from_its_partitions(broker: FakeBroker) -> None:
@@ -365,6 +403,30 @@ def test_a_session_without_partitions_is_closed(broker: FakeBroker) -> None:
     assert response.session_id == 0
 
 
+@pytest.mark.parametrize("version", [BY_NAME, 13, LATEST])
+def test_a_session_keeps_the_topic_that_an_id_had(
+    broker: FakeBroker, version: int
+) -> None:
+    is_by_name = version == BY_NAME
+    topic_id = bytes(16) if is_by_name else broker.catalog.topics["a"].topic_id
+    opening = request_of(0, topic_id=topic_id, session_epoch=0)
+    session_id = broker.call(opening, version).session_id
+    epochs = itertools.count(1)
+
+    def errors() -> dict[int, int]:
+        request = request_of(session_id=session_id, session_epoch=next(epochs))
+        return errors_of(broker.call(request, version))
+
+    assert errors() == {}
+    broker.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    assert errors() == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    broker.create("a")
+    again = ErrorCode.NONE if is_by_name else ErrorCode.INCONSISTENT_TOPIC_ID
+    assert errors() == {0: again}
+    by_id = errors_of(broker.call(request_of(0, topic_id=topic_id), version))
+    assert by_id == {0: 0 if is_by_name else ErrorCode.UNKNOWN_TOPIC_ID}
+
+
 def test_a_session_uses_either_names_or_ids(broker: FakeBroker) -> None:
     session_id = open_session(broker, 0)
     request = request_of(session_id=session_id, session_epoch=1)
@@ -412,13 +474,27 @@ def test_a_closed_session_makes_room_for_its_partitions() -> None:
         broker.call(request, BY_NAME)
 
 
-def test_a_future_last_fetched_epoch_is_diverging(broker: FakeBroker) -> None:
+def last_fetched(offset: int, epoch: int) -> FetchRequest:
+    request = request_of(offset, max_wait_ms=500, min_bytes=1 << 20)
+    request.topics[0].partitions[0].last_fetched_epoch = epoch
+    return request
+
+
+def test_an_offset_beyond_the_end_of_the_last_fetched_epoch_is_diverging(
+    broker: FakeBroker,
+) -> None:
     send(broker, batch_of(b"x"))
-    request = request_of(0, max_wait_ms=500, min_bytes=1 << 20)
-    request.topics[0].partitions[0].last_fetched_epoch = 3
-    part = get(broker, request)[0]
+    part = get(broker, last_fetched(2, epoch=0))[0]
     assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (0, 1)
-    assert part.records == b""
+    assert (part.error_code, part.records, part.last_stable_offset) == (0, b"", 1)
+
+
+def test_a_last_fetched_epoch_that_never_was_is_out_of_range(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x"))
+    errors = [get(broker, last_fetched(0, epoch))[0].error_code for epoch in (1, 3)]
+    assert errors == [ErrorCode.OFFSET_OUT_OF_RANGE] * 2
 
 
 def test_fetch_needs_read_on_the_topic(broker: FakeBroker) -> None:
