@@ -589,6 +589,47 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Topics change at once here; there is nothing to wait for.",
         _has_no_time,
     ),
+    Known(
+        "Metadata that creates a topic",
+        "3, and the partitions to a later request",
+        "the partitions",
+        "The topic is complete when the response is sent: no other broker has to learn "
+        "of it. Clients retry 3 after 100 ms or more, which every test would wait for.",
+    ),
+    Known(
+        "Produce with null records, or a size that overflows 32 bits",
+        "no answer; -1",
+        "87",
+        "Kafka's fault: unhandled exceptions.",
+    ),
+    Known(
+        "batch of an unknown compression, or whose records cannot be decompressed or "
+        "decoded",
+        "-1",
+        "2; 87",
+        "Kafka's fault: unhandled exceptions.",
+    ),
+    Known(
+        "Produce or ListOffsets with a partition twice; ListOffsets with a topic "
+        "without partitions",
+        "the last batch is appended; one row; no topic",
+        "both are appended; a row each; an empty topic",
+        "Clients do not send it, and no part of a request is dropped in silence.",
+    ),
+    Known(
+        "ListOffsets with timestamp -3 after DeleteRecords in a segment",
+        "an offset below the log start",
+        "the first record with the greatest timestamp that is left",
+        "Kafka's fault: a fetch of this offset is out of range.",
+    ),
+    Known(
+        "group.min.session.timeout.ms and group.max.session.timeout.ms below 1; "
+        "log.retention.* and queued.max.request.bytes below -1; "
+        "connections.max.idle.ms below 1000; more than 10,000 partitions",
+        "accepted",
+        "refused at start-up",
+        "No client could stay a member or connected; a larger number is an error.",
+    ),
 )
 
 

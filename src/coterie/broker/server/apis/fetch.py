@@ -25,6 +25,7 @@ from coterie.broker.runtime.fetch_sessions import (
 from coterie.broker.runtime.partitions import Partition, Poll
 from coterie.broker.server.apis.routing import (
     LEADER_EPOCH,
+    NO_EPOCH,
     find_partition,
     leader_of,
 )
@@ -331,11 +332,17 @@ class _Reader:
     def _find_partition(self, key: PartitionKey, cached: SessionPartition) -> Partition:
         name = cached.topic
         assert name is not None
+        # The first read was authorized; one after a wait is authorized again.
+        if self._refused is not None and not self._call.authorize_topic(
+            Operation.READ, name
+        ):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic = self._call.node.broker.catalog.topics.get(name)
         is_by_id = self._call.api_version >= _TOPIC_IDS_SINCE
         if is_by_id and topic is not None and topic.topic_id != key.topic_id:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        epoch = cached.request.current_leader_epoch
+        # Fetch has no epoch below 0 (FetchRequest.optionalEpoch), other requests have.
+        epoch = max(cached.request.current_leader_epoch, NO_EPOCH)
         return find_partition(self._call, name, key.partition, epoch)
 
     def _diverging(self, partition: Partition, index: int) -> PartitionData:
