@@ -166,6 +166,7 @@ export class Feed {
     const wanted = [...this.store.rebalances.values()].slice(-100)
       .sort((a, b) => (end(a) === end(b) ? b.number - a.number : end(a) < end(b) ? 1 : -1));
     this.none.hidden = wanted.length > 0;
+    document.body.dataset.feed = wanted.length ? "some" : "empty";
     const kept = new Map();
     const items = wanted.map((each) => {
       const known = this.nodes.get(each.number);
