@@ -244,6 +244,9 @@ def test_names_are_whole_at_every_width(
     tab.until_text("#detail .facts", "Coordinator")
     assert tab.run(FAULTS_OF_LAYOUT) == []
     assert tab.run("document.getElementById('feed').offsetWidth") == 0
+    tab.until_text("#detail .partitions", "orders")
+    partitions = "document.querySelector('#detail .partitions')"
+    assert tab.run(f"{partitions}.scrollWidth <= {partitions}.clientWidth")
 
 
 def test_rebalances_have_their_pane_once_there_are_any(
