@@ -277,7 +277,7 @@ def test_a_right_token_works_after_many_wrong_ones(
             assert page.post("/api/login", {"token": str(number)}).status == 401
         assert page.post("/api/login", {"token": TOKEN}).status == 200
     (line,) = [each for each in caplog.messages if "wrong tokens" in each]
-    assert line == "1 wrong tokens since the last such line, the newest from 127.0.0.1"
+    assert line == "wrong tokens since the last such line: 1, the newest from 127.0.0.1"
 
 
 def test_connections_without_a_session_block_nobody(

@@ -173,7 +173,7 @@ class Guard:
         self._wrong_tokens += 1
         if now_s - self._logged_s >= LOG_INTERVAL_S:
             _LOGGER.warning(
-                "%d wrong tokens since the last such line, the newest from %s",
+                "wrong tokens since the last such line: %d, the newest from %s",
                 self._wrong_tokens,
                 address,
             )
