@@ -200,6 +200,77 @@ def test_hostile_names_stay_text(kafka: Kafka, address: str, tabs: Open) -> None
         assert tab.run("document.documentElement.scrollWidth <= innerWidth")
 
 
+def named(number: int, size: int) -> str:
+    """Return a name of this many characters, wide ones among them."""
+    return f"payments-service-{number:02}-{'WAREHOUSE-of-the-north-' * 6}"[:size]
+
+
+FAULTS_OF_LAYOUT = """
+    [...document.querySelectorAll("#spacer .row")].flatMap((row) => {
+      const cut = (node) => node.scrollHeight > node.clientHeight + 1 ||
+        node.scrollWidth > node.clientWidth + 1;
+      const shown = [...row.children].filter((cell) => cell.clientWidth);
+      return [row, ...shown].filter(cut).map((node) => [row.groupId, node.className]);
+    }).concat(document.documentElement.scrollWidth > innerWidth ? ["page"] : [])
+"""
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    """A page of a cluster whose groups have names of 40 and of 120 characters."""
+    with Kafka() as kafka:
+        kafka.topic("orders")
+        kafka.produce("orders", [str(number) for number in range(20)])
+        for number in range(6):
+            for size in (40, 120):
+                kafka.groups[named(number, size)].commit({("orders", 0): number})
+        with served_page(
+            kafka.bootstrap_servers, tmp_path_factory.mktemp("names")
+        ) as page:
+            yield page
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024, 700, 390])
+def test_names_are_whole_at_every_width(
+    long_names: PageServer, tabs: Open, width: int
+) -> None:
+    tab = tabs(long_names.address, width=width)
+    group = named(5, 120)
+    tab.until(row(named(0, 40), "true"))
+    assert tab.run(FAULTS_OF_LAYOUT) == []
+    assert tab.run("document.getElementById('side').offsetWidth") == 0  # it is empty
+    tab.press("/")
+    tab.type(group)
+    tab.until(row(group, "true"))
+    assert tab.run(FAULTS_OF_LAYOUT) == []
+    tab.run(row(group, "row.click()"))
+    tab.until_text("#detail .facts", "Coordinator")
+    assert tab.run(FAULTS_OF_LAYOUT) == []
+    assert tab.run("document.getElementById('feed').offsetWidth") == 0
+    tab.until_text("#detail .partitions", "orders")
+    partitions = "document.querySelector('#detail .partitions')"
+    assert tab.run(f"{partitions}.scrollWidth <= {partitions}.clientWidth")
+
+
+def test_rebalances_have_their_pane_once_there_are_any(
+    kafka: Kafka, address: str, tabs: Open
+) -> None:
+    group = named(9, 40)
+    commit(kafka, group, 2, 2)
+    tab = tabs(address)
+    with consuming(kafka, group) as consumer:
+        eventually(
+            lambda: (
+                consumer.poll(0.1) is None
+                and tab.run("document.querySelector('#rebalances li') !== null")
+            ),
+            expected="a rebalance",
+        )
+        assert tab.run("document.getElementById('side').offsetWidth") > 0
+        tab.until(row(group, "true"))
+        assert tab.run(FAULTS_OF_LAYOUT) == []
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     """A page of a cluster with 2,000 groups, read-only."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.errors import SettingError
 from coterie.testing import Kafka
+from coterie.ui.connections import UNAUTHENTICATED_MAX
 from coterie.ui.server import PageOptions, PageServer
 from tests.support.waiting import eventually
 
@@ -265,12 +268,52 @@ def test_an_endless_header_is_refused(page_port: int) -> None:
         assert b" 400 " in connection.recv(1000)
 
 
-def test_wrong_tokens_are_limited(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_right_token_works_after_many_wrong_ones(
+    kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with served_page(kafka.bootstrap_servers, tmp_path, token=TOKEN) as server:
         page = PageClient(server.port)
-        replies = [page.post("/api/login", {"token": str(n)}) for n in range(11)]
-        assert [each.status for each in replies] == [401] * 10 + [429]
-        assert page.post("/api/login", {"token": TOKEN}).status == 429
+        for number in range(50):
+            assert page.post("/api/login", {"token": str(number)}).status == 401
+        assert page.post("/api/login", {"token": TOKEN}).status == 200
+    (line,) = [each for each in caplog.messages if "wrong tokens" in each]
+    assert line == "wrong tokens since the last such line: 1, the newest from 127.0.0.1"
+
+
+def test_connections_without_a_session_block_nobody(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    with (
+        served_page(kafka.bootstrap_servers, tmp_path, token=TOKEN) as server,
+        ExitStack() as stack,
+    ):
+        page = PageClient(server.port)
+        page.log_in()
+        events = page.events()
+        next(events)
+        head = (
+            f"POST /api/login HTTP/1.1\r\nHost: {page.host}\r\n"
+            f"Origin: http://{page.host}\r\nContent-Type: application/json\r\n"
+            "Content-Length: 100\r\n\r\n"
+        )
+        for number in range(UNAUTHENTICATED_MAX + 110):
+            address = ("127.0.0.1", server.port)
+            other = stack.enter_context(socket.create_connection(address, 60))
+            other.sendall((head if number % 2 else "GET /").encode())
+        PageClient(server.port).log_in()
+        commit(kafka, "beside-others", 0, 0)
+        while "beside-others" not in str(next(events)):
+            pass  # the connection of a session stays open
+
+
+def test_a_token_of_any_characters_is_in_the_address(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    token = "aa+bb/cc==&dd%20ee#ff"
+    with served_page(kafka.bootstrap_servers, tmp_path, token=token) as server:
+        fragment = server.address.partition("#")[2]
+        assert parse_qs(fragment) == {"token": [token]}  # as URLSearchParams reads it
+        PageClient(server.port).log_in(token)
 
 
 @pytest.mark.slow

@@ -111,7 +111,8 @@ class PageRoutes:
         ]
 
     async def _log_in(self, request: Request) -> Response:
-        session = self._guard.log_in((await _read(request, _Login)).token)
+        address = request.client.host if request.client else "an unknown address"
+        session = self._guard.log_in((await _read(request, _Login)).token, address)
         response = _json({"logged_in": True})
         response.set_cookie(
             self._guard.cookie,

@@ -6,7 +6,11 @@
   cannot read and that browsers do not send for other sites.
 - A request that is not a GET needs an Origin of this server, the type JSON, which a
   form cannot send, and the CSRF token, which only a page of this server can read.
-- Bodies and sessions are bounded, and so are wrong tokens.
+- Bodies, sessions and connections are bounded. Connections without a session cannot
+  keep out those that have one (`connections.py`).
+
+Wrong tokens are logged and not limited: with a limit, anyone who reaches the port could
+lock out the holders of the token. The token is too long to be guessed.
 
 Responses may not be stored, framed or interpreted as another type, and the page may
 load and connect to this server only. Its scripts cannot turn text into HTML
@@ -16,9 +20,10 @@ load and connect to this server only. Its scripts cannot turn text into HTML
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -29,15 +34,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 
+from coterie.ui.connections import Connections
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LOGGER = logging.getLogger(__name__)
 
 BODY_BYTES_MAX: Final = 256 * 1024
 SESSIONS_MAX: Final = 200
 SESSION_S: Final = 12 * 3600
-FAILURES_MAX: Final = 10
-"""Wrong tokens in a minute, after which logins are refused."""
-_MINUTE_S: Final = 60.0
+LOG_INTERVAL_S: Final = 60.0
+"""The least time between two log lines about wrong tokens."""
 TOKEN_LENGTH_MIN: Final = 16
 
 _HEADERS: Final = {
@@ -75,8 +83,11 @@ class Guard:
     """Whether it listens on all addresses, so that any address of it is a host."""
     now_s: Callable[[], float] = time.monotonic
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    connections: Connections = field(default_factory=Connections)
     _sessions: OrderedDict[str, float] = field(default_factory=OrderedDict)
-    _failures: deque[float] = field(default_factory=deque)
+    _wrong_tokens: int = 0
+    """The wrong tokens that have no log line yet."""
+    _logged_s: float = -LOG_INTERVAL_S
 
     @property
     def cookie(self) -> str:
@@ -95,6 +106,8 @@ class Guard:
             raise Refused(401, "a token is needed: open the address that coterie shows")
         if method != "GET" and not _equal(headers.get("x-csrf-token", ""), self.csrf):
             raise Refused(403, "the CSRF token is missing or old: reload the page")
+        if not self.connections.authenticate(connection.scope.get("client")):
+            raise Refused(503, "too many connections: close some pages")
 
     def check_host(self, headers: Headers) -> None:
         """Raise Refused unless the Host header names this server."""
@@ -141,21 +154,30 @@ class Guard:
         expires_s = self._sessions.get(session)
         return expires_s is not None and self.now_s() < expires_s
 
-    def log_in(self, token: str) -> str:
-        """Return a new session for the right token. Raises Refused."""
+    def log_in(self, token: str, address: str) -> str:
+        """Return a new session for the right token; `address` is for the log.
+
+        Raises Refused.
+        """
         now_s = self.now_s()
-        while self._failures and self._failures[0] < now_s - _MINUTE_S:
-            self._failures.popleft()
-        if len(self._failures) >= FAILURES_MAX:
-            raise Refused(429, "too many wrong tokens: wait a minute")
         if self.token is None or not _equal(token, self.token):
-            self._failures.append(now_s)
+            self._log_wrong_token(address, now_s)
             raise Refused(401, "this token is wrong")
         session = secrets.token_urlsafe(32)
         self._sessions[session] = now_s + SESSION_S
         while len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)
         return session
+
+    def _log_wrong_token(self, address: str, now_s: float) -> None:
+        self._wrong_tokens += 1
+        if now_s - self._logged_s >= LOG_INTERVAL_S:
+            _LOGGER.warning(
+                "wrong tokens since the last such line: %d, the newest from %s",
+                self._wrong_tokens,
+                address,
+            )
+            self._wrong_tokens, self._logged_s = 0, now_s
 
 
 class GuardMiddleware:

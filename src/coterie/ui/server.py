@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from coterie.errors import SettingError
 from coterie.ui.app import make_app
 from coterie.ui.changes import Changes
+from coterie.ui.connections import Connections
 from coterie.ui.guard import TOKEN_LENGTH_MIN, Guard
 from coterie.ui.live_groups import LiveGroups
 from coterie.ui.rebalances import Rebalances
@@ -26,8 +29,6 @@ from coterie.ui.rebalances import Rebalances
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
 
-CONNECTIONS_MAX: Final = 200
-"""The connections at the same time; further ones get the status 503."""
 INTERVAL_S: Final = 2.0
 _HEADER_BYTES_MAX: Final = 16 * 1024
 _STOP_S: Final = 5.0
@@ -101,7 +102,8 @@ class PageServer:
             with contextlib.suppress(OSError):
                 host = socket.gethostbyname(host)
         name = f"[{host}]" if ":" in host else host
-        fragment = "" if self.token is None else f"#token={self.token}"
+        # The page reads the fragment as a query, in which + is a space.
+        fragment = "" if self.token is None else f"#token={quote(self.token, safe='')}"
         return f"http://{name}:{self.port}/{fragment}"
 
     async def serve(self, ready: Callable[[], None]) -> None:
@@ -114,7 +116,7 @@ class PageServer:
             if options.allow_changes:
                 changes = Changes(admin, options.snapshots)
             app = make_app(self._guard, groups, changes, options.title)
-            server = self._server = _uvicorn_server(app)
+            server = self._server = _uvicorn_server(app, self._guard.connections)
             serving = asyncio.create_task(server.serve(sockets=[self._socket]))
             ready()
             stopping = asyncio.create_task(self._stopping.wait())
@@ -181,11 +183,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _uvicorn_server(app: Starlette) -> _Server:
+def _uvicorn_server(app: Starlette, connections: Connections) -> _Server:
+    class BoundedProtocol(H11Protocol):
+        """A connection that the page counts."""
+
+        def connection_made(  # type: ignore[override]
+            self, transport: asyncio.Transport
+        ) -> None:
+            super().connection_made(transport)
+            connections.open(self.client, transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.close(self.client)
+            super().connection_lost(exc)
+
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -193,7 +208,6 @@ def _uvicorn_server(app: Starlette) -> _Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
         h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
         timeout_graceful_shutdown=2,
     )

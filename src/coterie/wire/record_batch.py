@@ -271,11 +271,12 @@ def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:
     return with_max_timestamp(batch, timestamp_ms, LOG_APPEND_TIME)
 
 
-def with_max_timestamp(batch: bytes, timestamp_ms: int, attributes: int = 0) -> bytes:
-    """Return the batch with another greatest timestamp, and additional attributes."""
+def with_max_timestamp(batch: bytes, timestamp_ms: int, time_type: int = 0) -> bytes:
+    """Return the batch with another greatest timestamp, and its type: LOG_APPEND_TIME,
+    or 0 for the producer's timestamps."""
     header = read_header(batch)
     tail = _CHECKED.pack(
-        header.attributes | attributes,
+        header.attributes & ~LOG_APPEND_TIME | time_type,
         header.last_offset_delta,
         header.base_timestamp_ms,
         timestamp_ms,

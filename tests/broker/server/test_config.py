@@ -34,6 +34,12 @@ def test_every_setting_has_a_name_with_dots() -> None:
         ("log.store=SQLite", "log_store", "sqlite"),
         ("ssl.client.auth=Required", "ssl_client_auth", "required"),
         ("sasl.enabled.mechanisms=plain", "sasl_enabled_mechanisms", ("PLAIN",)),
+        ("offset.metadata.max.bytes=-1", "offset_metadata_max_bytes", -1),
+        (
+            "group.initial.rebalance.delay.ms=-1",
+            "group_initial_rebalance_delay_ms",
+            -1,
+        ),
     ],
 )
 def test_a_name_value_pair_sets_a_value(

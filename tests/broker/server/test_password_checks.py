@@ -161,6 +161,18 @@ def test_the_queue_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(world.done) == 7
 
 
+def test_a_full_queue_has_room_for_other_addresses(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(password_checks, "WAITING_MAX", 5)
+    for number in range(9):
+        world.submit(f"flood{number}", "flood", user=f"u{number}")
+    world.submit("one", "other")
+    assert world.refused == ["flood7", "flood8", "flood6"]
+    world.finish_all()
+    assert "one" in world.done
+
+
 def test_a_check_cancelled_by_the_stop_is_dropped(world: World) -> None:
     world.submit("c")
     world.running.pop()[1].cancel()

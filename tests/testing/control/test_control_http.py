@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Any
 
@@ -119,17 +120,96 @@ def test_bytes_that_are_not_http_are_refused(http: HttpClient) -> None:
         assert b"400" in connection.recv(65_536)
 
 
+def connect(http: HttpClient) -> socket.socket:
+    host, _, port = http.address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def test_a_right_token_works_after_many_wrong_ones(guarded: HttpClient) -> None:
+    for number in range(100):
+        headers = {"Authorization": f"Bearer {number}"}
+        assert guarded.raw("GET", "/v1/a", None, headers)[0] == 401
+    headers = {"Authorization": "Bearer secret"}
+    assert guarded.raw("GET", "/v1/a", None, headers)[0] == 200
+
+
+def test_a_right_token_works_beside_connections_without_one(
+    guarded: HttpClient,
+) -> None:
+    with ExitStack() as stack:
+        for number in range(control_http.CONNECTIONS_MAX + 10):
+            other = stack.enter_context(connect(guarded))
+            other.sendall(b"POST /v1/a HTTP/1.1\r\n" if number % 2 else b"")
+        headers = {"Authorization": "Bearer secret"}
+        assert guarded.raw("GET", "/v1/a", None, headers)[0] == 200
+
+
+def test_connections_without_a_token_end_no_request_with_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    is_begun, is_over = threading.Event(), threading.Event()
+
+    def wait(request: ControlRequest) -> Any:
+        is_begun.set()
+        return {"over": is_over.wait(60)}
+
+    routes = [Route("GET", "/v1/wait", "Wait", wait)]
+    server = ControlServer(routes, "127.0.0.1", 0, token="secret")
+    server.start()
+    http = HttpClient(server.address)
+    with connect(http) as right:
+        line = "GET /v1/wait HTTP/1.1"
+        right.sendall(f"{line}\r\nAuthorization: Bearer secret\r\n\r\n".encode())
+        assert is_begun.wait(60)
+        with connect(http) as silent:
+            for _ in range(3):
+                assert http.raw("GET", "/v1/wait", None, {})[0] == 401
+            assert silent.recv(1) == b""
+        is_over.set()
+        assert right.recv(15).startswith(b"HTTP/1.1 200")
+    server.close()
+
+
 def test_connections_are_limited(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
-    host, _, port = http.address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as first:
-        first.sendall(b"GET /v1/a HTTP/1.1\r\n")
-        with socket.create_connection((host, int(port)), timeout=30) as second:
-            assert second.recv(1) == b""
-        first.sendall(b"Host: localhost\r\n\r\n")
-        assert first.recv(15).startswith(b"HTTP/1.1 200")
+    with connect(http) as first, connect(http) as second:
+        assert first.recv(1) == b""  # a new connection replaces the oldest
+        second.sendall(b"GET /v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert second.recv(15).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_at_the_same_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    is_begun, is_over = threading.Event(), threading.Event()
+
+    def wait(request: ControlRequest) -> Any:
+        is_begun.set()
+        return {"over": is_over.wait(60)}
+
+    server = ControlServer([*ROUTES, Route("PUT", "/v1/a", "W", wait)], "127.0.0.1", 0)
+    server.start()
+    http = HttpClient(server.address)
+    waiting = threading.Thread(target=http.send, args=("PUT", "/v1/a"))
+    waiting.start()
+    assert is_begun.wait(60)
+    assert "1 requests are in progress" in http.error("GET", "/v1/a", 503)["error"]
+    is_over.set()
+    waiting.join(60)
+    server.close()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_token_may_have_letters_beyond_ascii(encoding: str) -> None:
+    server = ControlServer(ROUTES, "127.0.0.1", 0, token="schl\u00fcssel")
+    server.start()
+    with connect(HttpClient(server.address)) as connection:
+        head = "GET /v1/a HTTP/1.1\r\nAuthorization: Bearer schl\u00fcssel\r\n\r\n"
+        connection.sendall(head.encode(encoding))
+        assert connection.recv(15).startswith(b"HTTP/1.1 200")
+    server.close()
 
 
 def test_a_silent_connection_is_closed(

@@ -1,10 +1,11 @@
 """Validation of produced batches, and their conversion to the stored form.
 
-The checks are Kafka's, in Kafka's order (ProduceRequest.validateRecords, LogValidator),
-with two differences. The lengths and offset deltas of all records are compared with the
-header, but keys, values and headers are decoded only for compacted topics, which
-require keys, and when the topic sets a compression type. And a wrong offset delta is
-refused, where Kafka stores it in uncompressed batches.
+The checks are Kafka's, in Kafka's order (ByteBufferLogInputStream, UnifiedLog,
+ProduceRequest.validateRecords, LogValidator), with two differences. The lengths and
+offset deltas of all records are compared with the header, but keys, values and headers
+are decoded only for compacted topics, which require keys, and when the topic sets a
+compression type. And a wrong offset delta is refused, where Kafka stores it in
+uncompressed batches.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from coterie.errors import ApiError, MalformedFrame
 from coterie.wire.compression import Codec, DataTooLarge
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
+    LENGTH_END,
     TRANSACTIONAL,
     BatchHeader,
     LogRecord,
@@ -40,6 +42,8 @@ INDEXES_MAX: Final = 1_000
 """Most invalid records of a batch that the response names."""
 _MAGIC_AT: Final = 16
 _MAGIC_V2: Final = 2
+_SIZE_MIN: Final = 14
+"""The least size field of a batch: that of Kafka's oldest format."""
 _ZSTD_SINCE: Final = 7
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -103,25 +107,49 @@ def producer_batch(header: BatchHeader) -> ProducerBatch | None:
 def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
     """Return the only batch of a partition in a Produce request.
 
+    Bytes after it that are no whole batch are ignored, as in Kafka.
+
     Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE.
     """
-    if not records or len(records) <= _MAGIC_AT:
-        raise _invalid("Produce requests must have at least one record batch")
-    if records[_MAGIC_AT] != _MAGIC_V2:
+    data = bytes(records or b"")
+    size = _batch_size(data, 0)
+    if size is None:
+        raise _invalid("Produce requests must have at least one whole record batch")
+    if data[_MAGIC_AT] != _MAGIC_V2:
         raise _invalid("Produce requests must have record batches of magic version 2")
+    if _batch_size(data, size) is not None:
+        raise _invalid("Produce requests must have exactly one record batch")
+    data = data[:size]
     try:
-        header = read_header(records)
+        header = read_header(data)
         codec = header.codec
     except MalformedFrame as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    if header.size_bytes != len(records):
-        raise _invalid("Produce requests must have exactly one record batch")
+        raise _corrupt(str(error)) from None
     if codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests of version {api_version} cannot use zstd",
         )
-    return IncomingBatch(bytes(records), header)
+    return IncomingBatch(data, header)
+
+
+def _batch_size(data: bytes, at: int) -> int | None:
+    """Return the size of the batch at `at`; None if the data end before it does.
+
+    Raises ApiError CORRUPT_MESSAGE.
+    """
+    left = len(data) - at
+    if left < LENGTH_END:
+        return None
+    size = int.from_bytes(data[at + LENGTH_END - 4 : at + LENGTH_END], signed=True)
+    if size < _SIZE_MIN:
+        raise _corrupt(f"a batch has the size {size}, less than {_SIZE_MIN}")
+    if left <= _MAGIC_AT:
+        return None
+    magic = data[at + _MAGIC_AT]
+    if magic > _MAGIC_V2:
+        raise _corrupt(f"a batch has the magic version {magic}")
+    return size + LENGTH_END if size + LENGTH_END <= left else None
 
 
 def validate_batch(
@@ -133,6 +161,8 @@ def validate_batch(
     codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
     """
     header = batch.header
+    if header.base_offset != 0:
+        raise _invalid(f"The batch has base offset {header.base_offset}, not 0")
     if header.size_bytes > settings.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -140,16 +170,17 @@ def validate_batch(
             f"maximum configured value of {settings.max_message_bytes}.",
         )
     if not crc_matches(batch.data):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong")
+        raise _corrupt("The checksum of the batch is wrong")
     _check_header(header)
     times = _check_records(batch, limits)
     if settings.compact:
         _check_keys(batch)
+    _check_time_type(batch, settings)
     if settings.log_append_time:
         return batch
     _check_timestamps(batch, times, settings, now_ms)
     latest_ms = max(times.latest_ms, NO_TIMESTAMP)
-    if header.max_timestamp_ms == latest_ms:
+    if header.max_timestamp_ms == latest_ms and not header.is_log_append_time:
         return batch
     data = with_max_timestamp(batch.data, latest_ms)
     return IncomingBatch(data, read_header(data))
@@ -183,12 +214,10 @@ def _check_header(header: BatchHeader) -> None:
         )
     if header.is_transactional and header.producer_id < 0:
         raise _invalid("A transactional batch must have a producer id")
-    if header.producer_id >= 0 and (
-        header.base_sequence < 0 or header.producer_epoch < 0
-    ):
+    if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(
-            f"Invalid sequence number {header.base_sequence} or epoch "
-            f"{header.producer_epoch} in a batch of producer {header.producer_id}"
+            f"Invalid sequence number {header.base_sequence} in a batch of producer "
+            f"{header.producer_id}"
         )
 
 
@@ -212,14 +241,23 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
         raise _invalid(f"Invalid records: {error}") from None
 
 
+def _check_time_type(batch: IncomingBatch, settings: TopicSettings) -> None:
+    """Refuse the attribute of log append time where Kafka does: it ignores it when the
+    topic has the producer's timestamps and the batch has any."""
+    header = batch.header
+    if header.is_log_append_time and (
+        settings.log_append_time or header.max_timestamp_ms == NO_TIMESTAMP
+    ):
+        raise InvalidRecords(
+            "Only the broker may set the timestamp type to log append time",
+            tuple(range(min(header.record_count, INDEXES_MAX))),
+            ErrorCode.INVALID_TIMESTAMP,
+        )
+
+
 def _check_timestamps(
     batch: IncomingBatch, times: TimeRange, settings: TopicSettings, now_ms: int
 ) -> None:
-    if batch.header.is_log_append_time:
-        raise ApiError(
-            ErrorCode.INVALID_TIMESTAMP,
-            "Only the broker may set the timestamp type to log append time",
-        )
     if times.earliest_ms == times.latest_ms == NO_TIMESTAMP:
         return
     latest = now_ms + settings.timestamp_after_max_ms
@@ -275,6 +313,10 @@ def _records(batch: IncomingBatch) -> Iterator[LogRecord]:
         yield from iterate_records(batch.data, batch.header)
     except MalformedFrame as error:
         raise _invalid(f"Invalid records: {error}") from None
+
+
+def _corrupt(message: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 def _invalid(message: str) -> ApiError:

@@ -24,6 +24,9 @@ in flight."""
 PRODUCERS_MAX: Final = 100_000
 """The number of producers from which on a partition removes the oldest tenth. A removed
 producer may continue with any sequence, as after `producer.id.expiration.ms`."""
+NO_EPOCH: Final = -1
+"""The epoch of a producer id without an entry. Batches may have it, and after them no
+sequence is checked, as in Kafka."""
 _SEQUENCE_MAX: Final = 2**31 - 1
 
 
@@ -39,7 +42,7 @@ class ProducerBatch(NamedTuple):
 
 
 class BatchLocation(NamedTuple):
-    """The offsets of a batch in the log, and the time of its append."""
+    """The offsets of a batch in the log, and the greatest timestamp of its records."""
 
     base_offset: LogOffset
     last_offset: LogOffset
@@ -142,19 +145,21 @@ class ProducerState:
         since retention may have dropped its earlier batches.
         """
         entry = self._by_id.get(batch.producer_id)
-        if entry is None:
-            return None
-        if batch.producer_epoch < entry.epoch:
+        epoch = NO_EPOCH if entry is None else entry.epoch
+        if batch.producer_epoch < epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Epoch of producer {batch.producer_id} is {batch.producer_epoch}, "
-                f"which is smaller than the last seen epoch {entry.epoch}",
+                f"which is smaller than the last seen epoch {epoch}",
             )
+        if entry is None:
+            return None
         if batch.first_sequence >= 0:
             duplicate = _find_duplicate(entry, batch)
             if duplicate is not None:
                 return duplicate
-            _check_sequence(entry, batch)
+            if epoch != NO_EPOCH:
+                _check_sequence(entry, batch)
         if entry.open_offset is not None and not batch.is_transactional:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,

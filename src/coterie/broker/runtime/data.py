@@ -43,7 +43,8 @@ class Appended(NamedTuple):
     """The result of an append.
 
     `size_bytes` is 0 for a duplicate of an earlier batch. `append_time_ms` is -1 when
-    records have the producer's timestamps.
+    records have the producer's timestamps; for a duplicate it is the greatest timestamp
+    of the earlier batch in any case, as in Kafka (UnifiedLog.append).
     """
 
     partition: Partition
@@ -240,7 +241,8 @@ class DataPlane:
         if producer is not None:
             duplicate = partition.find_duplicate(producer)
             if duplicate is not None:
-                return Appended(partition, duplicate.base_offset, -1, start, 0)
+                base_offset, _, timestamp_ms = duplicate
+                return Appended(partition, base_offset, timestamp_ms, start, 0)
         header = partition.append(batch, settings, now_ms)
         assert header.base_offset >= start
         time_ms = now_ms if settings.log_append_time else -1

@@ -59,11 +59,15 @@ class EmptyRead(NamedTuple):
 class SessionPartition:
     """A partition of a session: the request for it, and the last response.
 
+    `topic` is the name that a topic id had when it was first known. A session keeps it,
+    as in Kafka, when the topic is deleted or created again with another id.
+
     While `empty_read` is current the partition is not read again, so that a session of
     thousands of partitions costs only as much as the active ones.
     """
 
     request: FetchPartition
+    topic: TopicName | None = None
     response: tuple[int, int, int, int] | None = None
     empty_read: EmptyRead | None = None
 

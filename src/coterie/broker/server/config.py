@@ -24,6 +24,7 @@ from coterie.files import decode_text
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
+_INT32_MIN: Final = -(2**31)
 _WORDS: Final = {"true": True, "false": False}
 
 
@@ -35,7 +36,7 @@ class Range(NamedTuple):
 
 
 _RANGES: Final[Mapping[str, Range]] = {
-    "group.initial.rebalance.delay.ms": Range(0, INT32_MAX),
+    "group.initial.rebalance.delay.ms": Range(_INT32_MIN, INT32_MAX),
     "group.min.session.timeout.ms": Range(1, INT32_MAX),
     "group.max.session.timeout.ms": Range(1, INT32_MAX),
     "group.max.size": Range(1, INT32_MAX),
@@ -51,7 +52,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "group.consumer.assignment.interval.ms": Range(0, INT32_MAX),
     "group.consumer.min.assignment.interval.ms": Range(0, INT32_MAX),
     "group.consumer.max.assignment.interval.ms": Range(0, INT32_MAX),
-    "offset.metadata.max.bytes": Range(0, INT32_MAX),
+    "offset.metadata.max.bytes": Range(_INT32_MIN, INT32_MAX),
     "offsets.retention.minutes": Range(1, INT32_MAX),
     "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
     "offsets.topic.num.partitions": Range(1, 10_000),

@@ -2,7 +2,9 @@
 
 PLAIN hashes a password for some milliseconds in a worker thread. As many checks run as
 there are workers; the others wait in one queue for each address, which take turns, so
-that many attempts of one client do not delay another by more than one check.
+that many attempts of one client do not delay another by more than one check. When too
+many wait, one of the address with the most of them is refused, so that one address
+cannot use up the places of all.
 """
 
 from __future__ import annotations
@@ -76,12 +78,12 @@ class PasswordChecks:
             return
         if not check.is_slow:
             check.done(check.work)
-        elif self.waiting_count >= WAITING_MAX:
-            check.refuse()
         else:
             self._waiting.setdefault(check.address, deque()).append(check)
             self.waiting_count += 1
             self._start_waiting()
+            if self.waiting_count > WAITING_MAX:
+                self._refuse_one()
 
     def fail(self, user: str, address: str) -> None:
         """Count a failed authentication."""
@@ -107,6 +109,17 @@ class PasswordChecks:
                 self._running += 1
                 future = self._run_in_worker(check.work)
                 future.add_done_callback(partial(self._finish, check))
+
+    def _refuse_one(self) -> None:
+        """Refuse the newest check of the address that has the most waiting ones."""
+        address = max(self._waiting, key=lambda each: len(self._waiting[each]))
+        checks = self._waiting[address]
+        newest = checks.pop()
+        self.waiting_count -= 1
+        if not checks:
+            del self._waiting[address]
+        if newest.is_open():
+            newest.refuse()
 
     def _next(self) -> Check:
         address, checks = self._waiting.popitem(last=False)

@@ -3,6 +3,9 @@
 It refuses what a web page in a developer's browser could send: requests with another
 Host (DNS rebinding), with an Origin, from another site, or with a body that is not
 application/json. With a token, each request needs `Authorization: Bearer TOKEN`.
+
+Connections whose request did not pass these checks yet cannot block others: when there
+are too many of them, a new one replaces the oldest.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any, Final
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 _DISCARDED_BYTES_MAX: Final = 64 * 1024 * 1024
 CONNECTIONS_MAX: Final = 64
+"""The connections that may be open before their checks, and as many after them."""
 READ_S: Final = 30.0
 """The longest wait for the bytes of a request."""
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -155,7 +159,7 @@ class ControlServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """The sockets of a `ControlServer`, at most `CONNECTIONS_MAX`."""
+    """The sockets of a `ControlServer`."""
 
     # On Windows the option lets another process listen on the same port.
     allow_reuse_address = sys.platform != "win32"
@@ -167,23 +171,37 @@ class _Server(ThreadingHTTPServer):
         if ":" in host:
             self.address_family = socket.AF_INET6
         self.control = control
-        self._open: set[socket.socket] = set()
+        self._unchecked: dict[socket.socket, None] = {}
+        """The connections whose request is not checked yet, the oldest first."""
+        self._admitted: set[socket.socket] = set()
         self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            is_free = len(self._open) < CONNECTIONS_MAX
-            if is_free:
-                self._open.add(request)
-        if is_free:
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+            if len(self._unchecked) >= CONNECTIONS_MAX:
+                oldest = next(iter(self._unchecked))
+                del self._unchecked[oldest]
+                _end(oldest)
+            self._unchecked[request] = None
+        super().process_request(request, client_address)
+
+    def admit(self, request: socket.socket) -> None:
+        """Keep the connection of a request that passed the checks. Raises Refused."""
+        with self._lock:
+            if len(self._admitted) >= CONNECTIONS_MAX:
+                raise Refused(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"{CONNECTIONS_MAX} requests are in progress",
+                    "send the request again when one of them has ended",
+                )
+            self._unchecked.pop(request, None)
+            self._admitted.add(request)
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
-            self._open.discard(request)
+            self._unchecked.pop(request, None)
+            self._admitted.discard(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -193,9 +211,14 @@ class _Server(ThreadingHTTPServer):
     def abort(self) -> None:
         """Close the connections whose requests are not answered yet."""
         with self._lock:
-            for each in self._open:
-                with suppress(OSError):  # the client has closed it
-                    each.shutdown(socket.SHUT_RDWR)
+            for each in (*self._unchecked, *self._admitted):
+                _end(each)
+
+
+def _end(connection: socket.socket) -> None:
+    """Make a connection's thread see its end."""
+    with suppress(OSError):  # the client has closed it
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass
@@ -255,6 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         control = self.server.control
         self._check_site(control)
         self._check_token(control)
+        self.server.admit(self.connection)
         path, _, query = self.path.partition("?")
         route, names = control.find(self.command, path)
         body = self._body()
@@ -282,8 +306,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_token(self, control: ControlServer) -> None:
         if control.token is None:
             return
-        sent = self.headers.get("Authorization", "").encode()
-        if not hmac.compare_digest(sent, f"Bearer {control.token}".encode()):
+        wanted = f"Bearer {control.token}".encode()
+        sent = self.headers.get("Authorization", "")
+        # Headers are read as ISO 8859-1; most clients send a token as UTF-8.
+        if not any(
+            hmac.compare_digest(sent.encode(encoding), wanted)
+            for encoding in ("utf-8", "latin-1")
+        ):
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 "the control token is missing or wrong",

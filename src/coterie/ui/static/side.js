@@ -5,6 +5,9 @@ import { ago, clock, drawSpark, duration, h, name, number, plural, setText, spar
 import { protocolText, stateKind, stateText } from "./table.js";
 
 const SPARK = [360, 56];
+const COLUMNS = [
+  ["Topic", ""], ["P", "num"], ["Owner", ""], ["Committed", "num committed"], ["End", "num end"], ["Lag", "num"], ["Behind", "num"],
+];
 const STATUS = { no_commit: "no commit", below_start: "records lost", beyond_end: "beyond the end", unknown: "unknown" };
 
 export class Details {
@@ -134,13 +137,13 @@ export class Details {
     part.replaceChildren(
       h("h3", {}, "Partitions"),
       h("table", {},
-        h("thead", {}, h("tr", {}, ["Topic", "P", "Owner", "Committed", "End", "Lag", "Behind"].map((title, at) =>
-          h("th", { scope: "col", class: at && at !== 2 ? "num" : "" }, title)))),
+        h("thead", {}, h("tr", {}, COLUMNS.map(([title, kind]) =>
+          h("th", { scope: "col", class: kind }, title)))),
         h("tbody", {}, content.partitions.map((each) =>
           h("tr", { title: each.error === null ? null : visible(each.error) },
             h("td", { class: "topic" }, name(each.topic)), cell(String(each.partition)),
             cell(each.owner === null ? "–" : badge(each.owner), ""),
-            cell(number(each.committed)), cell(number(each.end)),
+            cell(number(each.committed), "num committed"), cell(number(each.end), "num end"),
             h("td", { class: `num${each.status === "normal" ? "" : " warn"}${each.lag ? "" : " zero"}` },
               each.error !== null ? "error" : each.status === "normal" ? number(each.lag)
                 : `${each.lag === null ? "" : number(each.lag) + " "}${STATUS[each.status]}`),
@@ -166,6 +169,7 @@ export class Feed {
     const wanted = [...this.store.rebalances.values()].slice(-100)
       .sort((a, b) => (end(a) === end(b) ? b.number - a.number : end(a) < end(b) ? 1 : -1));
     this.none.hidden = wanted.length > 0;
+    document.body.dataset.feed = wanted.length ? "some" : "empty";
     const kept = new Map();
     const items = wanted.map((each) => {
       const known = this.nodes.get(each.number);

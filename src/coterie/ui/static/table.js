@@ -6,6 +6,11 @@ import { SHOWN, comparator } from "./store.js";
 const OVERSCAN = 6;
 const HOLD_MS = 2500;
 const SPARK = [110, 22];
+const LINE = 18;
+// Heights of a row whose name has one line, and the space between two rows.
+const ROW = { height: 36, gap: 0 };
+const CARD = { height: 84, gap: 8 };
+const context = document.createElement("canvas").getContext("2d");
 
 const STATES = {
   Stable: "ok", Empty: "idle", Dead: "bad", Unknown: "idle", NotReady: "busy",
@@ -36,6 +41,11 @@ export class Table {
 
   #pool = [];
   #lastMoveMs = 0;
+  // The place of each row, and after them that of the end: names may have many lines.
+  #tops = [0];
+  #placed = "";
+  #widths = new Map();
+  #font = "";
 
   constructor(store, onOpen) {
     this.store = store;
@@ -91,6 +101,7 @@ export class Table {
       found.sort(comparator(this.sortKey, this.isReversed));
     }
     this.view = found;
+    this.#placed = "";
     this.grid.setAttribute("aria-rowcount", String(found.length + 1));
     this.none.hidden = found.length > 0;
     const isEmpty = this.store.groups.size === 0;
@@ -99,8 +110,68 @@ export class Table {
     this.draw();
   }
 
-  get rowHeight() {
-    return matchMedia("(max-width: 600px)").matches ? 92 : 36;
+  get #kind() {
+    return matchMedia("(max-width: 600px)").matches ? CARD : ROW;
+  }
+
+  // Return the width of a name on one line, in pixels.
+  #width(id) {
+    let width = this.#widths.get(id);
+    if (width === undefined) {
+      context.font = this.#font;
+      width = Math.ceil(context.measureText(visible(id)).width) + 2;
+      this.#widths.set(id, width);
+    }
+    return width;
+  }
+
+  // Place the rows again, if groups, their order or the width of names have changed.
+  #place() {
+    if (!this.view.length) {
+      this.#tops = [0];
+      return;
+    }
+    if (!this.#pool.length) this.#addRow();
+    const name = this.#pool[0].firstElementChild;
+    // The shorthand is empty: it has no tabular figures.
+    const { fontWeight, fontSize, fontFamily } = getComputedStyle(name);
+    const font = `${fontWeight} ${fontSize} ${fontFamily}`;
+    if (font !== this.#font || this.#widths.size > 4 * this.store.groups.size + 1000) {
+      this.#font = font;
+      this.#widths.clear();
+      this.#placed = "";
+    }
+    if (!this.#placed) {
+      const need = this.view.reduce((most, row) => Math.max(most, this.#width(row.id)), 120);
+      this.grid.style.setProperty("--need", `${need}px`);
+    }
+    const space = name.clientWidth;
+    const kind = this.#kind;
+    const placed = `${space} ${kind.height}`;
+    if (placed === this.#placed) return;
+    this.#placed = placed;
+    // A line may end a character early, as none is broken.
+    const line = Math.max(space - LINE, LINE);
+    let top = 0;
+    this.#tops = this.view.map((row) => {
+      const width = this.#width(row.id);
+      const lines = width <= space ? 1 : Math.ceil(width / line);
+      const at = top;
+      top += kind.height + (lines - 1) * LINE + kind.gap;
+      return at;
+    });
+    this.#tops.push(top);
+  }
+
+  // Return the last row that begins at or before a place.
+  #rowAt(place) {
+    let [low, high] = [0, this.view.length];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.#tops[middle] <= place) low = middle;
+      else high = middle;
+    }
+    return low;
   }
 
   #requestDraw() {
@@ -115,25 +186,21 @@ export class Table {
   #isRequested = false;
 
   draw() {
-    const height = this.rowHeight;
-    const total = this.view.length * height;
-    if (this.spacer.style.height !== `${total}px`) this.spacer.style.height = `${total}px`;
-    const first = Math.max(0, Math.floor(this.viewport.scrollTop / height) - OVERSCAN);
-    const count = Math.ceil(this.viewport.clientHeight / height) + 2 * OVERSCAN;
-    const rows = this.view.slice(first, first + count);
-    while (this.#pool.length < rows.length) {
-      const node = this.#makeRow();
-      this.#pool.push(node);
-      this.spacer.append(node);
-    }
+    this.#place();
+    const total = `${this.#tops.at(-1)}px`;
+    if (this.spacer.style.height !== total) this.spacer.style.height = total;
+    const { scrollTop, clientHeight } = this.viewport;
+    const first = Math.max(0, this.#rowAt(scrollTop) - OVERSCAN);
+    const rows = this.view.slice(first, this.#rowAt(scrollTop + clientHeight) + 1 + OVERSCAN);
+    while (this.#pool.length < rows.length) this.#addRow();
     while (this.#pool.length > rows.length) this.#pool.pop().remove();
-    rows.forEach((row, at) => this.#fill(this.#pool[at], row, first + at, height));
+    rows.forEach((row, at) => this.#fill(this.#pool[at], row, first + at));
     const current = this.#pool.find((node) => node.groupId === this.cursor);
     if (current) this.grid.setAttribute("aria-activedescendant", current.id);
     else this.grid.removeAttribute("aria-activedescendant");
   }
 
-  #makeRow() {
+  #addRow() {
     const cell = (kind) => h("span", { role: "gridcell", class: kind });
     const node = h("div", { class: "row", role: "row", id: `row-${this.#pool.length}` },
       cell("c-id"), cell("c-state"), cell("c-type"), cell("c-epoch num"), cell("c-members num"),
@@ -142,17 +209,20 @@ export class Table {
     id.setAttribute("dir", "auto");
     state.append(h("i", {}), h("span", {}));
     trend.append(spark(...SPARK));
-    return node;
+    this.#pool.push(node);
+    this.spacer.append(node);
   }
 
-  #fill(node, row, at, height) {
+  #fill(node, row, at) {
     const [id, state, type, epoch, members, lag, behind, trend] = node.children;
     if (node.groupId !== row.id) {
       node.groupId = row.id;
       setText(id, visible(row.id));
       id.title = visible(row.id);
     }
-    const place = `translateY(${at * height}px)`;
+    const height = `${this.#tops[at + 1] - this.#tops[at] - this.#kind.gap}px`;
+    if (node.style.height !== height) node.style.height = height;
+    const place = `translateY(${this.#tops[at]}px)`;
     if (node.style.transform !== place) {
       node.style.transform = place;
       node.setAttribute("aria-rowindex", String(at + 2));
@@ -188,10 +258,10 @@ export class Table {
     const at = Math.min(Math.max(place, 0), this.view.length - 1);
     this.#lastMoveMs = Date.now();
     this.cursor = this.view[at].id;
-    const height = this.rowHeight;
-    const top = at * height;
+    this.#place();
+    const top = this.#tops[at];
     if (top < this.viewport.scrollTop) this.viewport.scrollTop = top;
-    const bottom = top + height - this.viewport.clientHeight;
+    const bottom = this.#tops[at + 1] - this.viewport.clientHeight;
     if (bottom > this.viewport.scrollTop) this.viewport.scrollTop = bottom;
     this.draw();
     this.grid.focus({ preventScroll: true });

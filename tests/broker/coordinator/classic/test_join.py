@@ -259,8 +259,9 @@ def test_the_delay_is_extended_up_to_the_rebalance_timeout_only(driver: Driver) 
 
 
 @pytest.mark.fact("E19-04")
-def test_the_initial_rebalance_delay_is_configurable() -> None:
-    driver = Driver(settings=Settings(group_initial_rebalance_delay_ms=0))
+@pytest.mark.parametrize("delay_ms", [0, -1])
+def test_the_initial_rebalance_delay_is_configurable(delay_ms: int) -> None:
+    driver = Driver(settings=Settings(group_initial_rebalance_delay_ms=delay_ms))
     sent = join(driver)
     driver.advance(0)
     assert sent.error == 0

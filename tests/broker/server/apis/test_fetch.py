@@ -17,7 +17,6 @@ from coterie.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
-    ForgottenTopic,
 )
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
@@ -74,6 +73,10 @@ def parts_of(response: Any) -> dict[int, Any]:
         for topic in response.responses
         for part in topic.partitions
     }
+
+
+def errors_of(response: Any) -> dict[int, int]:
+    return {index: part.error_code for index, part in parts_of(response).items()}
 
 
 def values_of(part: Any) -> list[bytes | None]:
@@ -272,7 +275,40 @@ def test_deleting_the_topic_completes_a_waiting_fetch(broker: FakeBroker) -> Non
     call = wait(broker, request, LATEST)
     delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
     broker.call(delete, 6)
-    assert parts_of(call.response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert errors_of(call.response) == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_fetch_waits_beside_an_unknown_partition(broker: FakeBroker) -> None:
+    request = request_of(0, None, None, 0, max_wait_ms=500, min_bytes=1)
+    call = wait(broker, request)
+    send(broker, batch_of(b"x"))
+    assert errors_of(call.response) == {0: 0, 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    request = request_of(None, None, None, 0, max_wait_ms=500, min_bytes=1)
+    assert list(get(broker, request)) == [3]  # nothing to wait for
+
+
+def test_unknown_partitions_are_last_in_a_response(broker: FakeBroker) -> None:
+    request = request_of(0, topic="no-such")
+    request.topics += request_of(5, 0).topics
+    response = broker.call(request, BY_NAME)
+    assert [topic.topic for topic in response.responses] == ["a", "no-such"]
+    aborted = [
+        part.aborted_transactions
+        for topic in response.responses
+        for part in topic.partitions
+    ]
+    assert aborted == [None, None, []]  # null only after a read
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "count"), [(6, 0, 1), (7, -1, 1), (12, -1, 1), (13, -1, 0)]
+)
+def test_an_unknown_isolation_level_fails(
+    broker: FakeBroker, version: int, code: int, count: int
+) -> None:
+    response = broker.call(request_of(0, isolation_level=2), version)
+    assert response.error_code == code
+    assert errors_of(response) == dict.fromkeys(range(count), -1)
 
 
 def test_a_completed_fetch_is_removed_from_its_partitions(broker: FakeBroker) -> None:
@@ -283,142 +319,27 @@ def test_a_completed_fetch_is_removed_from_its_partitions(broker: FakeBroker) ->
     assert partition.polls == set()
 
 
-# Sessions (KIP-227).
+def last_fetched(offset: int, epoch: int) -> FetchRequest:
+    request = request_of(offset, max_wait_ms=500, min_bytes=1 << 20)
+    request.topics[0].partitions[0].last_fetched_epoch = epoch
+    return request
 
 
-def open_session(broker: FakeBroker, *offsets: int) -> int:
-    response = broker.call(request_of(*offsets, session_epoch=0), BY_NAME)
-    assert response.session_id > 0
-    assert len(parts_of(response)) == len(offsets)
-    session_id: int = response.session_id
-    return session_id
-
-
-def more(broker: FakeBroker, session_id: int, epoch: int, **options: Any) -> Any:
-    request = request_of(session_id=session_id, session_epoch=epoch, **options)
-    return broker.call(request, BY_NAME)
-
-
-def test_a_session_returns_only_changed_partitions(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0, 0, 0)
-    assert parts_of(more(broker, session_id, 1)) == {}
-    send(broker, None, batch_of(b"x"))
-    response = more(broker, session_id, 2)
-    assert response.session_id == session_id
-    assert list(parts_of(response)) == [1]
-
-
-def test_a_session_accepts_new_offsets_and_partitions(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0)
-    send(broker, batch_of(b"x"), batch_of(b"y"))
-    request = request_of(1, 0, session_id=session_id, session_epoch=1)
-    parts = get(broker, request)
-    assert parts[0].records == b""
-    assert values_of(parts[1]) == [b"y"]
-
-
-def test_a_session_removes_forgotten_partitions(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0, 0)
-    send(broker, batch_of(b"x"), batch_of(b"y"))
-    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
-    response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
-    assert list(parts_of(response)) == [1]
-
-
-def test_a_partition_that_returned_records_moves_to_the_end(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0, 0)
-    batch = batch_of(b"x")
-    send(broker, batch, batch)
-    first = more(broker, session_id, 1, max_bytes=1)
-    second = more(broker, session_id, 2, max_bytes=1)
-    full = [
-        [index for index, part in parts_of(response).items() if part.records]
-        for response in (first, second)
-    ]
-    assert full == [[0], [1]]
-
-
-@pytest.mark.parametrize("epoch", [2, 7])
-def test_a_wrong_session_epoch_is_refused(broker: FakeBroker, epoch: int) -> None:
-    session_id = open_session(broker, 0)
-    response = more(broker, session_id, epoch)
-    assert response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-
-
-def test_an_unknown_session_is_refused(broker: FakeBroker) -> None:
-    response = more(broker, 99, 1)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_the_final_epoch_closes_a_session(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0)
-    request = request_of(0, session_id=session_id, session_epoch=-1)
-    assert broker.call(request, BY_NAME).session_id == 0
-    response = more(broker, session_id, 1)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_a_session_without_partitions_is_closed(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0)
-    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
-    response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
-    assert response.session_id == 0
-
-
-def test_a_session_uses_either_names_or_ids(broker: FakeBroker) -> None:
-    session_id = open_session(broker, 0)
-    request = request_of(session_id=session_id, session_epoch=1)
-    response = broker.call(request, LATEST)
-    assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-
-
-def test_a_fetch_gets_no_session_when_the_session_cache_is_full() -> None:
-    broker = FakeBroker(max_incremental_fetch_session_cache_slots=1)
-    broker.create("a")
-    first = open_session(broker, 0)
-    request = request_of(0, session_epoch=0)
-    assert broker.call(request, BY_NAME).session_id == 0
-    broker.scheduler.advance(120)
-    assert broker.call(request, BY_NAME).session_id > 0
-    response = more(broker, first, 1)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_all_sessions_together_have_a_limited_number_of_partitions() -> None:
-    broker = FakeBroker(max_incremental_fetch_session_cache_partitions=3)
-    broker.create("a", partition_count=4)
-    first = open_session(broker, 0, 0)
-    request = request_of(0, 0, session_epoch=0)
-    assert broker.call(request, BY_NAME).session_id == 0
-    second = open_session(broker, 0)
-    added = request_of(None, 0, session_id=second, session_epoch=1)
-    grown = broker.call(added, BY_NAME)
-    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert more(broker, first, 1).error_code == 0
-    broker.scheduler.advance(120)
-    assert broker.call(request, BY_NAME).session_id > 0, "an idle session is removed"
-    response = more(broker, first, 2)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_a_closed_session_makes_room_for_its_partitions() -> None:
-    broker = FakeBroker(max_incremental_fetch_session_cache_partitions=2)
-    broker.create("a", partition_count=2)
-    for _ in range(3):
-        session_id = open_session(broker, 0, 0)
-        forgotten = [ForgottenTopic(topic="a", partitions=[0])]
-        more(broker, session_id, 1, forgotten_topics_data=forgotten)
-        request = request_of(0, session_id=session_id, session_epoch=-1)
-        broker.call(request, BY_NAME)
-
-
-def test_a_future_last_fetched_epoch_is_diverging(broker: FakeBroker) -> None:
+def test_an_offset_beyond_the_end_of_the_last_fetched_epoch_is_diverging(
+    broker: FakeBroker,
+) -> None:
     send(broker, batch_of(b"x"))
-    request = request_of(0, max_wait_ms=500, min_bytes=1 << 20)
-    request.topics[0].partitions[0].last_fetched_epoch = 3
-    part = get(broker, request)[0]
+    part = get(broker, last_fetched(2, epoch=0))[0]
     assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (0, 1)
-    assert part.records == b""
+    assert (part.error_code, part.records, part.last_stable_offset) == (0, b"", 1)
+
+
+def test_a_last_fetched_epoch_that_never_was_is_out_of_range(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x"))
+    errors = [get(broker, last_fetched(0, epoch))[0].error_code for epoch in (1, 3)]
+    assert errors == [ErrorCode.OFFSET_OUT_OF_RANGE] * 2
 
 
 def test_fetch_needs_read_on_the_topic(broker: FakeBroker) -> None:
@@ -469,60 +390,6 @@ def test_a_commit_completes_a_waiting_fetch_of_the_offsets_topic(
     broker.log.flush()
     broker.data.notify_growth(where, len(batch))
     assert values_of(parts_of(call.response)[0]) == [b"x"]
-
-
-def test_a_session_does_not_read_unchanged_partitions(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session_id = open_session(broker, 0, 0, 0)
-    more(broker, session_id, 1)
-    reads: list[int] = []
-    read = Partition.read
-
-    def counted(self: Partition, *arguments: Any, **options: Any) -> Any:
-        reads.append(self.name.partition)
-        return read(self, *arguments, **options)
-
-    monkeypatch.setattr(Partition, "read", counted)
-    more(broker, session_id, 2)
-    assert reads == []
-    send(broker, None, batch_of(b"x"))
-    assert list(parts_of(more(broker, session_id, 3))) == [1]
-    assert reads == [1]
-
-
-def test_a_session_returns_deleted_records_and_deleted_topics(
-    broker: FakeBroker,
-) -> None:
-    send(broker, batch_of(b"x"))
-    session_id = open_session(broker, 1)
-    assert parts_of(more(broker, session_id, 1)) == {}
-    partition = broker.data.partition("a", 0)
-    assert partition is not None
-    broker.data.delete_records(partition, 1)
-    broker.loop.end_turn()
-    assert parts_of(more(broker, session_id, 2))[0].log_start_offset == 1
-    broker.data.stage([broker.catalog.delete_topic("a")])
-    code = parts_of(more(broker, session_id, 3))[0].error_code
-    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_session_that_changes_isolation_level_reads_again(
-    broker: FakeBroker,
-) -> None:
-    send(broker, batch_of(b"x"))
-    session_id = open_session(broker, 1)
-    assert parts_of(more(broker, session_id, 1)) == {}
-    producer = Producer(7, 0, 0)
-    partition = broker.data.partition("a", 0)
-    assert partition is not None
-    batch = batch_of(b"y", producer=producer, attributes=TRANSACTIONAL)
-    appended = broker.data.append(partition, read_batch(batch, BY_NAME))
-    broker.data.settle([appended], lambda _: None)
-    broker.loop.end_turn()
-    response = more(broker, session_id, 2, isolation_level=COMMITTED)
-    assert values_of(parts_of(response)[0]) == []
-    assert values_of(parts_of(more(broker, session_id, 3))[0]) == [b"y"]
 
 
 def test_a_bug_in_one_waiting_fetch_does_not_affect_others(

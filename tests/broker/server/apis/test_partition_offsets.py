@@ -132,6 +132,31 @@ def test_list_offsets_refuses_unknown_partitions_and_leader_epochs(
     assert list_offset(broker, -1, current_leader_epoch=0).error_code == 0
 
 
+@pytest.mark.parametrize("version", [4, 11])
+def test_an_earlier_leader_epoch_is_fenced(broker: FakeBroker, version: int) -> None:
+    code = list_offset(broker, -1, version, current_leader_epoch=-2).error_code
+    assert code == ErrorCode.FENCED_LEADER_EPOCH
+    assert epoch_end(broker, 0, -2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_an_unknown_special_timestamp_is_refused_before_the_partition_is_found(
+    broker: FakeBroker,
+) -> None:
+    assert list_offset(broker, -7, topic="b").error_code == 35
+
+
+@pytest.mark.parametrize("level", [-1, 2])
+def test_list_offsets_fails_for_an_unknown_isolation_level(
+    broker: FakeBroker, level: int
+) -> None:
+    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(
+        isolation_level=level, topics=[ListOffsetsTopic(name="a", partitions=[part])]
+    )
+    [topic] = broker.call(request, LATEST).topics
+    assert [part.error_code for part in topic.partitions] == [-1]
+
+
 def test_a_repeated_partition_is_refused(broker: FakeBroker) -> None:
     part = ListOffsetsPartition(partition_index=0, timestamp=-1)
     request = ListOffsetsRequest(
@@ -235,6 +260,15 @@ def test_an_unknown_epoch_has_no_end_offset(broker: FakeBroker) -> None:
     part = epoch_end(broker, 1)
     assert (part.error_code, part.leader_epoch, part.end_offset) == (0, -1, -1)
     assert epoch_end(broker, 0, 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_an_epoch_before_the_first_ends_at_the_log_start(broker: FakeBroker) -> None:
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    broker.data.delete_records(partition, 2)
+    broker.loop.end_turn()
+    part = epoch_end(broker, -2)
+    assert (part.error_code, part.leader_epoch, part.end_offset) == (0, -2, 2)
 
 
 def tidy(broker: FakeBroker) -> None:

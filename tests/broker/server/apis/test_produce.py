@@ -26,6 +26,7 @@ from coterie.wire.record_batch import (
     decode_records,
     encode_batch,
     read_header,
+    with_base_offset,
 )
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
@@ -167,6 +168,10 @@ def with_magic(batch: bytes, magic: int) -> bytes:
     return batch[:16] + bytes([magic]) + batch[17:]
 
 
+def with_size(batch: bytes, size: int) -> bytes:
+    return batch[:8] + size.to_bytes(4, "big") + batch[12:]
+
+
 def with_checksum(batch: bytes) -> bytes:
     return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]
 
@@ -182,7 +187,18 @@ def with_count(batch: bytes, count: int) -> bytes:
         (with_magic(batch_of(b"x"), 1), 9, ErrorCode.INVALID_RECORD),
         (batch_of(b"x") * 2, 9, ErrorCode.INVALID_RECORD),
         (b"", 9, ErrorCode.INVALID_RECORD),
-        (batch_of(b"x")[:30], 9, ErrorCode.CORRUPT_MESSAGE),
+        (batch_of(b"x")[:30], 9, ErrorCode.INVALID_RECORD),
+        (batch_of(b"x")[:-1], 9, ErrorCode.INVALID_RECORD),
+        (with_magic(batch_of(b"x"), 3), 9, ErrorCode.CORRUPT_MESSAGE),
+        (with_size(batch_of(b"x"), 13)[:12], 9, ErrorCode.CORRUPT_MESSAGE),
+        (with_size(batch_of(b"x")[:60], 48), 9, ErrorCode.CORRUPT_MESSAGE),
+        (batch_of(b"x") + bytes(12), 9, ErrorCode.CORRUPT_MESSAGE),
+        (with_base_offset(batch_of(b"x"), 5), 9, ErrorCode.INVALID_RECORD),
+        (
+            batch_of(b"x", producer=Producer(5, -2, 0)),
+            9,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+        ),
         (
             batch_of(b"x", codec=Codec.ZSTD),
             6,
@@ -319,7 +335,7 @@ def test_produce_needs_write_on_the_topic(broker: FakeBroker) -> None:
     "batch",
     [
         batch_of(b"x", attributes=TRANSACTIONAL),
-        batch_of(b"x", attributes=LOG_APPEND_TIME),
+        batch_of(b"x", timestamp_ms=-1, attributes=LOG_APPEND_TIME),
         with_count(batch_of(b"x"), 2),
     ],
 )

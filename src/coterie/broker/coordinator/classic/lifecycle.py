@@ -93,7 +93,8 @@ def _end_initial_delay(draft: ClassicDraft, ended: EndInitialDelay) -> None:
         end_join_phase(draft)
         return
     draft.make(InitialDelayExtended(draft.group_id))
-    delay_ms = min(draft.settings.group_initial_rebalance_delay_ms, ended.remaining_ms)
+    delay_ms = max(draft.settings.group_initial_rebalance_delay_ms, 0)
+    delay_ms = min(delay_ms, ended.remaining_ms)
     remaining_ms = max(ended.remaining_ms - ended.delay_ms, 0)
     draft.set(
         initial_delay_timer(draft.group_id, delay_ms, remaining_ms, now_ms=draft.now_ms)

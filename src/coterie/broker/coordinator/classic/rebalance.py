@@ -74,7 +74,7 @@ def prepare(draft: ClassicDraft) -> None:
         draft.set(cancel_sync(draft.group_id))
     draft.make(RebalancePrepared(draft.group_id, draft.wall_ms))
     if initial:
-        delay_ms = draft.settings.group_initial_rebalance_delay_ms
+        delay_ms = max(draft.settings.group_initial_rebalance_delay_ms, 0)
         remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         timer = initial_delay_timer(
             draft.group_id, delay_ms, remaining_ms, now_ms=draft.now_ms

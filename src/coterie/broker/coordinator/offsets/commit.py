@@ -332,8 +332,9 @@ class _Commit:
                 commit (E17-05).
         """
         index = requested.partition_index
-        metadata = requested.committed_metadata or ""
-        if metadata and _is_too_long(metadata, self._metadata_max):
+        metadata = requested.committed_metadata
+        # With a negative limit even empty metadata are too long, as in Kafka.
+        if metadata is not None and _is_too_long(metadata, self._metadata_max):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         older = self._older
         if older is not None and not older.covers(topic.topic_id, index):
@@ -346,7 +347,7 @@ class _Commit:
             # Version 1, the only one with an expire timestamp, has no leader epoch and
             # no topic id.
             leader_epoch=-1 if expires else requested.committed_leader_epoch,
-            metadata=metadata,
+            metadata=metadata or "",
             commit_timestamp=self._wall_ms,
             expire_timestamp=self._expire_timestamp_ms,
             topic_id=ZERO_UUID if self._omits_topic_id else topic.topic_id,

@@ -87,7 +87,8 @@ def commit_plain(
         if not commit.add(name, topic_id, topic.rows, count):
             return None
     records = commit.records
-    if not records:
+    # With a negative limit empty metadata are too long, and null ones are not.
+    if not records or context.environment.settings.offset_metadata_max_bytes < 0:
         return None
     return PlainResult(b"".join(records), len(records), commit.offsets, timers)
 

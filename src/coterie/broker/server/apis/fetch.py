@@ -3,6 +3,10 @@
 The response is sent when `min_bytes` are available, when a partition has an error, or
 after `max_wait_ms`. Its size is bounded by the limits of the request, of each partition
 and of the broker, except that it has at least one batch if there is any (KIP-74).
+
+As in Kafka (KafkaApis.handleFetchRequest), a partition that is unknown or whose topic
+is not authorized is refused before anything is read: it is last in the response, and
+the response still waits for the other partitions.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from coterie.broker.runtime.fetch_sessions import (
 from coterie.broker.runtime.partitions import Partition, Poll
 from coterie.broker.server.apis.routing import (
     LEADER_EPOCH,
+    NO_EPOCH,
     find_partition,
     leader_of,
 )
@@ -34,7 +39,6 @@ from coterie.wire.messages.fetch import (
     AbortedTransaction,
     DivergingEpoch,
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -42,8 +46,10 @@ from coterie.wire.messages.fetch import (
 from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 _LOGGER = logging.getLogger(__name__)
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 _TOPIC_IDS_SINCE: Final = 13
+_SESSIONS_SINCE: Final = 7
 _ZSTD_SINCE: Final = 10
 _LEADER_HINTS_SINCE: Final = 12
 _ENDPOINTS_SINCE: Final = 16
@@ -57,6 +63,9 @@ def fetch(call: Call) -> None:
     request: FetchRequest = call.request
     broker = call.node.broker
     sessions = broker.fetch_sessions
+    if request.isolation_level not in {READ_UNCOMMITTED, READ_COMMITTED}:
+        call.respond(_unknown_isolation_level(request, call.api_version))
+        return
     try:
         plan = sessions.plan(request, call.api_version, broker.clock())
     except ApiError as error:
@@ -69,7 +78,7 @@ def fetch(call: Call) -> None:
         reader.has_failed
         or size_bytes >= min_bytes
         or request.max_wait_ms <= 0
-        or not plan.partitions
+        or not reader.partitions
     ):
         call.respond(reader.response())
         return
@@ -95,6 +104,31 @@ def fetch(call: Call) -> None:
     # A poll is not cancelled when its client disconnects, so its wait is bounded.
     wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
     poll.start(broker.data.scheduler, wait_ms)
+
+
+def _unknown_isolation_level(request: FetchRequest, api_version: int) -> FetchResponse:
+    """Return the response that Kafka has for a bug: it fails to find the level."""
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if api_version >= _TOPIC_IDS_SINCE:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        error_code=code if api_version >= _SESSIONS_SINCE else ErrorCode.NONE,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(
+                        partition_index=part.partition,
+                        error_code=code,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _quota_bytes(call: Call) -> int | None:
@@ -131,6 +165,9 @@ class _Reader:
         self._request = request
         self._plan = plan
         self._committed = request.isolation_level == READ_COMMITTED
+        self._readable = plan.partitions
+        self._refused: list[_PartitionResult] | None = None
+        """The partitions that are not read; None before the first read."""
         self._results: list[_PartitionResult] = []
         self._endpoints: dict[int, NodeEndpoint] = {}
         self._left_bytes = 0
@@ -148,19 +185,28 @@ class _Reader:
         acls_version = self._call.node.broker.authorizer.version
         self._results = []
         self.partitions = []
+        readable: list[tuple[PartitionKey, SessionPartition]] = []
+        refused: list[_PartitionResult] = []
         size_bytes = 0
-        for key, cached in self._plan.partitions:
+        for key, cached in self._readable:
             if cached.empty_read is not None and cached.empty_read.is_current(
                 self._committed, acls_version
             ):
+                readable.append((key, cached))
                 self.partitions.append(cached.empty_read.partition)
                 continue
             result = _PartitionResult(key, cached)
+            if self._refused is None and self._is_refused(result):
+                refused.append(result)
+                continue
+            readable.append((key, cached))
             self._read_partition(result, is_first=size_bytes == 0)
             size = len(result.data.records or b"")
             self._left_bytes = max(self._left_bytes - size, 0)
             size_bytes += size
             self._results.append(result)
+        if self._refused is None:
+            self._readable, self._refused = readable, refused
         return size_bytes
 
     def response(self) -> FetchResponse:
@@ -170,7 +216,8 @@ class _Reader:
         change; a new session is not created.
         """
         plan, call = self._plan, self._call
-        results = [(result.key, result.data) for result in self._results]
+        everything = [*self._results, *(self._refused or ())]
+        results = [(result.key, result.data) for result in everything]
         included = [(key, data) for key, data in results if plan.includes(key, data)]
         response = self._response(included)
         if call.node.broker.catalog.client_quotas.has_client_quotas:
@@ -184,7 +231,7 @@ class _Reader:
                     throttle_time_ms=throttle_ms, session_id=plan.session_id
                 )
         plan.store(included)
-        for result in self._results:
+        for result in everything:
             result.cached.empty_read = result.empty_read
         return response
 
@@ -204,11 +251,38 @@ class _Reader:
             node_endpoints=list(self._endpoints.values()),
         )
 
+    def _is_refused(self, result: _PartitionResult) -> bool:
+        """Find the topic's name; return whether the partition may not be read, with the
+        error in the result."""
+        key, cached = result.key, result.cached
+        data = self._call.node.broker.data
+        if self._call.api_version < _TOPIC_IDS_SINCE:
+            cached.topic = key.topic
+        elif cached.topic is None:
+            cached.topic = data.catalog.topic_name(key.topic_id)
+        if cached.topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not self._call.authorize_topic(Operation.READ, cached.topic):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif data.partition(cached.topic, key.partition) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            return False
+        result.data = self._error(key.partition, code)
+        result.data.aborted_transactions = []  # null only after a read, as in Kafka
+        return True
+
     def _read_partition(self, result: _PartitionResult, *, is_first: bool) -> None:
         key, request = result.key, result.cached.request
         try:
-            partition = self._find_partition(key, request)
+            partition = self._find_partition(key, result.cached)
             if request.last_fetched_epoch > LEADER_EPOCH:
+                # No epoch follows whose start would be the end of that one.
+                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            bounds = partition.bounds()
+            if request.last_fetched_epoch == LEADER_EPOCH and (
+                request.fetch_offset > bounds.flushed_offset
+            ):
                 result.data = self._diverging(partition, key.partition)
                 return
             limit = min(request.partition_max_bytes, self._left_bytes)
@@ -225,11 +299,12 @@ class _Reader:
                 for batch in read.batches
             ):
                 raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        except ApiError as error:
-            result.data = self._error(key.partition, error.code)
-            return
-        except LogError:
-            result.data = self._error(key.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        except (ApiError, LogError) as error:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+            if isinstance(error, ApiError):
+                code = error.code
+            result.data = self._error(key.partition, code)
+            self.has_failed = True
             return
         end = read.last_stable_offset if self._committed else read.bounds.flushed_offset
         if request.fetch_offset >= end:
@@ -254,27 +329,31 @@ class _Reader:
             records=b"".join(read.batches),
         )
 
-    def _find_partition(self, key: PartitionKey, request: FetchPartition) -> Partition:
-        data = self._call.node.broker.data
-        name: str | None = key.topic
-        if self._call.api_version >= _TOPIC_IDS_SINCE:
-            name = data.catalog.topic_name(key.topic_id)
-            if name is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    def _find_partition(self, key: PartitionKey, cached: SessionPartition) -> Partition:
+        name = cached.topic
         assert name is not None
-        if not self._call.authorize_topic(Operation.READ, name):
+        # The first read was authorized; one after a wait is authorized again.
+        if self._refused is not None and not self._call.authorize_topic(
+            Operation.READ, name
+        ):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        epoch = request.current_leader_epoch
+        topic = self._call.node.broker.catalog.topics.get(name)
+        is_by_id = self._call.api_version >= _TOPIC_IDS_SINCE
+        if is_by_id and topic is not None and topic.topic_id != key.topic_id:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        # Fetch has no epoch below 0 (FetchRequest.optionalEpoch), other requests have.
+        epoch = max(cached.request.current_leader_epoch, NO_EPOCH)
         return find_partition(self._call, name, key.partition, epoch)
 
     def _diverging(self, partition: Partition, index: int) -> PartitionData:
-        """Return the result with the diverging epoch for a client whose last fetched
-        epoch never existed (KIP-595)."""
+        """Return the result for an offset beyond the end of the client's last fetched
+        epoch: the end of that epoch (KIP-595)."""
         self.has_failed = True
         bounds = partition.bounds()
         return PartitionData(
             partition_index=index,
             high_watermark=bounds.flushed_offset,
+            last_stable_offset=partition.last_stable_offset(),
             log_start_offset=bounds.log_start_offset,
             diverging_epoch=DivergingEpoch(
                 epoch=LEADER_EPOCH, end_offset=bounds.flushed_offset
@@ -284,7 +363,6 @@ class _Reader:
         )
 
     def _error(self, index: int, code: ErrorCode) -> PartitionData:
-        self.has_failed = True
         result = PartitionData(
             partition_index=index,
             error_code=code,

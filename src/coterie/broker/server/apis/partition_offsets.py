@@ -69,8 +69,11 @@ class TimestampedOffset(NamedTuple):
 
 
 NO_OFFSET: Final = TimestampedOffset(-1, -1)
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _SPECIAL_TIME_SINCE: Final[Mapping[int, int]] = {
+    SpecialTime.LATEST: 0,
+    SpecialTime.EARLIEST: 0,
     SpecialTime.MAX_TIMESTAMP: 7,
     SpecialTime.EARLIEST_LOCAL: 8,
     SpecialTime.LATEST_TIERED: 9,
@@ -185,11 +188,13 @@ def _list_offset(
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if is_repeated:
             raise ApiError(ErrorCode.INVALID_REQUEST)
+        if call.request.isolation_level not in {_READ_UNCOMMITTED, _READ_COMMITTED}:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, from a bug
+        if not _is_supported(part.timestamp, call.api_version):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         partition = find_partition(
             call, topic, part.partition_index, part.current_leader_epoch
         )
-        if call.api_version < _SPECIAL_TIME_SINCE.get(part.timestamp, 0):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         committed = call.request.isolation_level == _READ_COMMITTED
         position = yield from _find_offset(
             data.log, partition, part.timestamp, committed=committed
@@ -204,6 +209,11 @@ def _list_offset(
     return result
 
 
+def _is_supported(timestamp_ms: int, api_version: int) -> bool:
+    since = 0 if timestamp_ms >= 0 else _SPECIAL_TIME_SINCE.get(timestamp_ms)
+    return since is not None and api_version >= since
+
+
 def _find_offset(
     log: Log, partition: Partition, timestamp_ms: int, *, committed: bool
 ) -> _Steps[TimestampedOffset]:
@@ -211,7 +221,7 @@ def _find_offset(
     special timestamp selects.
 
     With `committed`, records at or after the last stable offset do not count. Raises
-    ApiError UNSUPPORTED_VERSION for an unknown special timestamp, and LogError.
+    LogError.
     """
     bounds = partition.bounds()
     match timestamp_ms:
@@ -225,9 +235,8 @@ def _find_offset(
             return NO_OFFSET  # there is no remote storage
         case SpecialTime.MAX_TIMESTAMP:
             position = yield from _find_max_timestamp(log, partition)
-        case _ if timestamp_ms < 0:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         case _:
+            assert timestamp_ms >= 0
             position = yield from _find_timestamp(log, partition, timestamp_ms)
     assert position == NO_OFFSET or position.offset >= bounds.log_start_offset
     before = partition.last_stable_offset() if committed else bounds.flushed_offset
@@ -332,7 +341,8 @@ def offset_for_leader_epoch(call: Call) -> None:
     """Return the end offset of a leader epoch in each partition.
 
     Requires CLUSTER_ACTION on the cluster, or DESCRIBE on the topic. Leaders never
-    change, so only the current epoch has an end offset.
+    change, so only the current epoch has an end offset. Earlier epochs, which are
+    negative, end where the log starts, as in Kafka (LeaderEpochFileCache).
     """
     request: OffsetForLeaderEpochRequest = call.request
     call.respond(
@@ -369,6 +379,9 @@ def _epoch_end(
     if part.leader_epoch == LEADER_EPOCH:
         result.leader_epoch = LEADER_EPOCH
         result.end_offset = partition.bounds().flushed_offset
+    elif part.leader_epoch < _UNDEFINED:
+        result.leader_epoch = part.leader_epoch
+        result.end_offset = partition.bounds().log_start_offset
     else:
         result.leader_epoch = result.end_offset = _UNDEFINED
     return result

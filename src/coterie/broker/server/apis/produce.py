@@ -50,6 +50,15 @@ _ABORTABLE_SINCE: Final = 11
 _LEADER_HINTS_SINCE: Final = 10
 _ATTRIBUTES_LOW_AT: Final = 22
 _TRANSACTIONAL_BIT: Final = 0x10
+_WITHOUT_LOG_START: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+"""The errors of a partition that Kafka sends without the log start offset; the others
+have it (ReplicaManager.appendRecordsToLeader)."""
 
 
 def produce(call: Call) -> None:
@@ -201,18 +210,17 @@ class _Appender:
             batch = read_batch(part.records, self._call.api_version)
             if batch.header.is_transactional:
                 self._check_transaction(partition, batch)
-            if not self._budget.fits(batch.header):
-                return self._postpone(partition, batch)
-            try:
-                valid = self._data.validation(partition, batch, in_loop=True)()
-            except DecompressedTooLarge:
-                return self._postpone(partition, batch)
-            return self._append(partition, valid)
         except ApiError as error:
             return self._error(part.index, error)
-        except LogError as error:
-            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return self._error(part.index, failed)
+        if not self._budget.fits(batch.header):
+            return self._postpone(partition, batch)
+        try:
+            valid = self._data.validation(partition, batch, in_loop=True)()
+            return self._append(partition, valid)
+        except DecompressedTooLarge:
+            return self._postpone(partition, batch)
+        except (ApiError, LogError) as failure:
+            return self._refusal(partition, failure)
 
     def _append(
         self, partition: Partition, batch: IncomingBatch
@@ -262,11 +270,8 @@ class _Appender:
             if self._data.partition(*name) is not large.partition:
                 raise unknown_partition()  # the topic was deleted meanwhile
             return self._append(large.partition, valid)
-        except ApiError as error:
-            return self._error(name.partition, error)
-        except LogError as error:
-            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return self._error(name.partition, failed)
+        except (ApiError, LogError) as failure:
+            return self._refusal(large.partition, failure)
 
     def _check_transaction(self, partition: Partition, batch: IncomingBatch) -> None:
         """Check that the transaction includes the partition, or add it (KIP-890)."""
@@ -293,6 +298,18 @@ class _Appender:
                 # Since Kafka 2.7 Produce has error 47, on which a client can abort.
                 raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
             raise
+
+    def _refusal(
+        self, partition: Partition, failure: ApiError | LogError
+    ) -> PartitionProduceResponse:
+        """Return the response for a batch that was not appended to its partition."""
+        error = failure
+        if isinstance(error, LogError):
+            error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+        result = self._error(partition.name.partition, error)
+        if error.code not in _WITHOUT_LOG_START:
+            result.log_start_offset = partition.bounds().log_start_offset
+        return result
 
     def _error(self, index: int, error: ApiError) -> PartitionProduceResponse:
         self.has_failed = True

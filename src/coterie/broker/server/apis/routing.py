@@ -18,6 +18,8 @@ from coterie.wire.schema import Struct
 LEADER_EPOCH: Final = 0
 """Leaders never change, so every partition is in its first leader epoch."""
 
+NO_EPOCH: Final = -1
+
 Response = TypeVar("Response")
 
 
@@ -43,17 +45,20 @@ def replicas_of(call: Call, topic: Topic, index: int) -> list[int]:
     return [nodes[(index + at) % len(nodes)].node_id for at in range(count)]
 
 
-def check_leader(call: Call, index: int, leader_epoch: int = -1) -> None:
+def check_leader(call: Call, index: int, leader_epoch: int = NO_EPOCH) -> None:
     """Raise ApiError NOT_LEADER_OR_FOLLOWER unless the node leads the partition, or
-    UNKNOWN_LEADER_EPOCH when the request has a later epoch than the current one."""
+    UNKNOWN_LEADER_EPOCH or FENCED_LEADER_EPOCH when the request has a later or an
+    earlier epoch than the current one; -1 is none."""
     if leader_of(call, index) is not call.node:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if leader_epoch > LEADER_EPOCH:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if leader_epoch < NO_EPOCH:
+        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def find_partition(
-    call: Call, topic: TopicName, index: int, leader_epoch: int = -1
+    call: Call, topic: TopicName, index: int, leader_epoch: int = NO_EPOCH
 ) -> Partition:
     """Return a partition that this node leads.
 
