@@ -35,7 +35,7 @@ class CoordinatorReloads(Fault):
     def claim(self, recorded: RecordedRequest) -> bool:
         key = self.rule.filter.group or self.rule.filter.transactional_id
         if recorded.api == "FindCoordinator":
-            keys = (*recorded.groups, recorded.transactional_id)
+            keys = (*recorded.groups, *recorded.transactional_ids)
             self._is_found = self._is_found or (self.hit and key in keys)
         return not self._is_found and super().claim(recorded)
 
