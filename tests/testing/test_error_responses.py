@@ -108,16 +108,28 @@ def test_each_partition_of_a_commit_has_the_error() -> None:
     ]
 
 
-def test_a_fetch_error_has_partitions_below_v13_only() -> None:
+def test_an_exception_in_a_fetch_has_partitions_below_v13_only() -> None:
     cls = api_of(ApiKey.FETCH).request
     request: Any = full_request(cls, 12, Random(1))
     newer: Any = full_request(cls, 13, Random(1))
 
-    old: Any = error_response(request, 12, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    new: Any = error_response(newer, 13, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    old: Any = error_response(request, 12, CODE)
+    new: Any = error_response(newer, 13, CODE)
 
     assert len(old.responses) == len(request.topics)
     assert (new.responses, new.session_id) == ([], newer.session_id)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13])
+def test_a_session_error_of_a_fetch_has_no_partitions(version: int) -> None:
+    request: Any = full_request(api_of(ApiKey.FETCH).request, version, Random(1))
+
+    response: Any = error_response(
+        request, version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
+
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (response.responses, response.session_id) == ([], 0)
 
 
 def test_a_produce_request_without_acks_has_no_response() -> None:

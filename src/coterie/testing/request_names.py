@@ -21,8 +21,8 @@ _MEMBER_FIELDS: Final = ("member_id", "instance_id", "group_instance_id")
 _TRANSACTIONAL_FIELDS: Final = ("transactional_id", "v3_and_below_transactional_id")
 _KEY_GROUP: Final = 0
 _KEY_TRANSACTION: Final = 1
-_CONFIG_TOPIC: Final = 2
-_CONFIG_GROUP: Final = 32
+CONFIG_TOPIC: Final = 2
+CONFIG_GROUP: Final = 32
 
 NameOf = Callable[[TopicId], str | None]
 """A function that returns the name of the topic with an id."""
@@ -82,7 +82,7 @@ def _groups(request: Any, rows: list[Any]) -> Iterator[str | None]:
     yield from _fields(rows, ("group_id",))
     yield from (each for each in _elements(request, _GROUPS) if isinstance(each, str))
     yield from _keys(request, _KEY_GROUP)
-    yield from _resources(request, _CONFIG_GROUP, ResourceType.GROUP)
+    yield from _resources(request, CONFIG_GROUP, ResourceType.GROUP)
 
 
 def _members(request: Any, rows: list[Any]) -> Iterator[str | None]:
@@ -96,7 +96,7 @@ def _topics(request: Any, rows: list[Any], name_of: NameOf) -> Iterator[str | No
         for topic in _elements(row, _TOPICS):
             yield topic_of(topic, name_of)
     yield from _elements(request, _TOPIC_NAMES)
-    yield from _resources(request, _CONFIG_TOPIC, ResourceType.TOPIC)
+    yield from _resources(request, CONFIG_TOPIC, ResourceType.TOPIC)
 
 
 def topic_of(row: Any, name_of: NameOf) -> str | None:
