@@ -9,6 +9,7 @@ import pytest
 from kio.index import UnknownEntity
 
 from coterie.testing.error_responses import error_names, error_response
+from coterie.testing.error_rows import shape_of
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -82,6 +83,24 @@ def test_other_codecs_decode_the_error(api: Any, version: int) -> None:
         )
     expected = () if (api.key.title, version) in NO_FIELD else (CODE.name,)
     assert error_names(_decoded(api.response, version, body)) == expected
+
+
+@pytest.mark.parametrize(("api", "version"), FAMILIES)
+def test_a_code_of_a_row_leaves_the_top_level_empty(api: Any, version: int) -> None:
+    request = full_request(api.request, version, Random(version))
+
+    for code in ErrorCode:
+        shape = shape_of(api.key, version, code)
+        if code and not shape.is_top and shape.rows[0].request:
+            response: Any = error_response(request, version, code)
+            assert not getattr(response, "error_code", 0)
+            assert not any(
+                getattr(row, "error_code", 0)
+                for row in getattr(response, shape.rows[0].response)
+                if shape.rows[0].nested
+            )
+            decoded = _decoded(api.response, version, encode(response, version))
+            assert error_names(decoded) == (code.name,)
 
 
 def _decoded(cls: Any, version: int, body: bytes) -> Any:
