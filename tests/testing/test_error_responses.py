@@ -9,6 +9,7 @@ import pytest
 from kio.index import UnknownEntity
 
 from coterie.testing.error_responses import error_names, error_response
+from coterie.testing.error_rows import shape_of
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -84,6 +85,24 @@ def test_other_codecs_decode_the_error(api: Any, version: int) -> None:
     assert error_names(_decoded(api.response, version, body)) == expected
 
 
+@pytest.mark.parametrize(("api", "version"), FAMILIES)
+def test_a_code_of_a_row_leaves_the_top_level_empty(api: Any, version: int) -> None:
+    request = full_request(api.request, version, Random(version))
+
+    for code in ErrorCode:
+        shape = shape_of(api.key, version, code)
+        if code and not shape.is_top and shape.rows[0].request:
+            response: Any = error_response(request, version, code)
+            assert not getattr(response, "error_code", 0)
+            assert not any(
+                getattr(row, "error_code", 0)
+                for row in getattr(response, shape.rows[0].response)
+                if shape.rows[0].nested
+            )
+            decoded = _decoded(api.response, version, encode(response, version))
+            assert error_names(decoded) == (code.name,)
+
+
 def _decoded(cls: Any, version: int, body: bytes) -> Any:
     value, end = decode(cls, version, body, 0)
     assert end == len(body)
@@ -108,16 +127,28 @@ def test_each_partition_of_a_commit_has_the_error() -> None:
     ]
 
 
-def test_a_fetch_error_has_partitions_below_v13_only() -> None:
+def test_an_exception_in_a_fetch_has_partitions_below_v13_only() -> None:
     cls = api_of(ApiKey.FETCH).request
     request: Any = full_request(cls, 12, Random(1))
     newer: Any = full_request(cls, 13, Random(1))
 
-    old: Any = error_response(request, 12, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    new: Any = error_response(newer, 13, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    old: Any = error_response(request, 12, CODE)
+    new: Any = error_response(newer, 13, CODE)
 
     assert len(old.responses) == len(request.topics)
     assert (new.responses, new.session_id) == ([], newer.session_id)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13])
+def test_a_session_error_of_a_fetch_has_no_partitions(version: int) -> None:
+    request: Any = full_request(api_of(ApiKey.FETCH).request, version, Random(1))
+
+    response: Any = error_response(
+        request, version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
+
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (response.responses, response.session_id) == ([], 0)
 
 
 def test_a_produce_request_without_acks_has_no_response() -> None:

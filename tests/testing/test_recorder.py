@@ -45,7 +45,7 @@ def recorded(time_ms: int = 0, api: str = "Heartbeat", **values: Any) -> Any:
         "groups": ("g",),
         "members": ("m",),
         "topics": (),
-        "transactional_id": None,
+        "transactional_ids": (),
         "request": None,
     }
     return RecordedRequest(time_ms=time_ms, api=api, **(content | values))

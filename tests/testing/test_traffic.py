@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.server.call import Call
 from coterie.testing.traffic import Traffic
 from coterie.wire.api import ApiKey, api_of
@@ -43,7 +44,11 @@ class FakePeer:
 
     def __init__(self) -> None:
         catalog = SimpleNamespace(topic_name={ID: "t"}.get)
-        broker = SimpleNamespace(catalog=catalog, clock=lambda: 7)
+        broker = SimpleNamespace(
+            catalog=catalog,
+            clock=lambda: 7,
+            fetch_sessions=FetchSessions(0, 0, lambda: 1),
+        )
         self.node = SimpleNamespace(broker=broker, node_id=1)
         self.responses: list[Any] = []
 

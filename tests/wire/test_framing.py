@@ -51,6 +51,25 @@ def test_buffered_bytes_are_counted() -> None:
     assert reader.waiting_bytes == 0
 
 
+@given(
+    st.lists(st.integers(-(2**15), 2**15 - 1), max_size=5),
+    st.integers(0, 100),
+    st.integers(0, 100),
+)
+def test_the_keys_of_complete_frames_are_read_without_taking_them(
+    keys: list[int], first: int, end: int
+) -> None:
+    frames = [int16(key) + b"body" for key in keys]
+    stream = framed(*frames)[:end]
+    reader = FrameReader(30)
+    reader.append(stream[:first])
+    reader.append(stream[first:])
+
+    count = len(stream) // len(framed(b"__body"))
+    assert reader.complete_keys() == keys[:count]
+    assert reader.feed(b"") == frames[:count]
+
+
 @pytest.mark.parametrize("size", [-1, -(2**31), 31, 2**31 - 1])
 def test_an_impossible_frame_size_is_reported_after_earlier_frames(size: int) -> None:
     reader = FrameReader(30)

@@ -1,216 +1,24 @@
 """Error responses to requests, in the shape that Apache Kafka gives them.
 
-`error_response` does what `AbstractRequest.getErrorResponse` of Kafka does for each
-API: the error code is at the top level where the version has a field for it, or in one
-row for each topic, partition, group or resource of the request. `ROWS` declares the
-rows.
+The error code is at the top level, or in one row for each topic, partition, group or
+resource of the request: `error_rows.py` decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from coterie.testing.error_rows import FETCH_SESSION, Rows, copied_fields, shape_of
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.plain_commit import PlainCommit
-from coterie.wire.schema import VERSION_MAX, Field, Message, Struct, Versions
+from coterie.wire.schema import Field, Message, Struct
 
-_ALL: Final = Versions(0, VERSION_MAX)
 _NULL_NAME_SINCE: Final = 7
 """The version of JoinGroup from which an error has no protocol name."""
 
-
-class Rows(NamedTuple):
-    """An array of a response that has one row for each element of a request's array.
-
-    `fields` are copied: "name", "partition_index=partition" for a field with another
-    name in the request, or "group_id=*" for the element itself. `values` are constants
-    that differ from the schema's defaults. `versions` have the rows.
-    """
-
-    response: str
-    request: str
-    fields: str
-    nested: Rows | None = None
-    values: Mapping[str, Any] = {}
-    error: str = "error_code"
-    versions: Versions = _ALL
-
-
-_TOPIC: Final = "name topic_id"
-_RESOURCE: Final = "resource_type resource_name"
-
-ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
-    ApiKey.PRODUCE: (
-        Rows(
-            "responses",
-            "topic_data",
-            _TOPIC,
-            Rows(
-                "partition_responses",
-                "partition_data",
-                "index",
-                values={"base_offset": -1},
-            ),
-        ),
-    ),
-    ApiKey.FETCH: (
-        Rows(
-            "responses",
-            "topics",
-            "topic topic_id",
-            Rows(
-                "partitions",
-                "partitions",
-                "partition_index=partition",
-                values={"high_watermark": -1, "records": b""},
-            ),
-            versions=Versions(4, 12),
-        ),
-    ),
-    ApiKey.LIST_OFFSETS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
-    # Metadata and DescribeTopicPartitions: an empty name instead of null.
-    ApiKey.METADATA: (Rows("topics", "topics", _TOPIC),),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (Rows("topics", "topics", "name"),),
-    ApiKey.OFFSET_COMMIT: (
-        Rows(
-            "topics",
-            "topics",
-            _TOPIC,
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
-    ApiKey.TXN_OFFSET_COMMIT: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
-    ApiKey.OFFSET_FETCH: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows(
-                "partitions",
-                "partition_indexes",
-                "partition_index=*",
-                values={"committed_offset": -1},
-            ),
-            versions=Versions(1, 1),
-        ),
-        Rows("groups", "groups", "group_id", versions=Versions(8, VERSION_MAX)),
-    ),
-    ApiKey.FIND_COORDINATOR: (
-        Rows(
-            "coordinators",
-            "coordinator_keys",
-            "key=*",
-            values={"node_id": -1, "port": -1},
-        ),
-    ),
-    ApiKey.DESCRIBE_GROUPS: (Rows("groups", "groups", "group_id=*"),),
-    ApiKey.DELETE_GROUPS: (Rows("results", "groups_names", "group_id=*"),),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (Rows("groups", "group_ids", "group_id=*"),),
-    ApiKey.CREATE_TOPICS: (Rows("topics", "topics", "name"),),
-    ApiKey.DELETE_TOPICS: (
-        Rows("responses", "topics", _TOPIC, versions=Versions(6, VERSION_MAX)),
-        Rows("responses", "topic_names", "name=*", versions=Versions(1, 5)),
-    ),
-    ApiKey.CREATE_PARTITIONS: (Rows("results", "topics", "name"),),
-    ApiKey.DELETE_RECORDS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows(
-                "partitions",
-                "partitions",
-                "partition_index",
-                values={"low_watermark": -1},
-            ),
-        ),
-    ),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
-        Rows(
-            "topics", "topics", "topic", Rows("partitions", "partitions", "partition")
-        ),
-    ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (
-        Rows(
-            "results_by_topic_v3_and_below",
-            "v3_and_below_topics",
-            "name",
-            Rows(
-                "results_by_partition",
-                "partitions",
-                "partition_index=*",
-                error="partition_error_code",
-            ),
-        ),
-    ),
-    ApiKey.CREATE_ACLS: (Rows("results", "creations", ""),),
-    ApiKey.DELETE_ACLS: (Rows("filter_results", "filters", ""),),
-    ApiKey.DESCRIBE_CONFIGS: (Rows("results", "resources", _RESOURCE),),
-    ApiKey.ALTER_CONFIGS: (Rows("responses", "resources", _RESOURCE),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (Rows("responses", "resources", _RESOURCE),),
-    ApiKey.ELECT_LEADERS: (
-        Rows(
-            "replica_election_results",
-            "topic_partitions",
-            "topic",
-            Rows("partition_result", "partitions", "partition_id=*"),
-        ),
-    ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
-        Rows(
-            "responses",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partition_indexes", "partition_index=*"),
-        ),
-    ),
-    ApiKey.ALTER_CLIENT_QUOTAS: (
-        Rows(
-            "entries",
-            "entries",
-            "",
-            Rows("entity", "entity", "entity_type entity_name"),
-        ),
-    ),
-    # Kafka names no user in these rows.
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (Rows("results", "users", ""),),
-    ApiKey.DESCRIBE_PRODUCERS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partition_indexes", "partition_index=*"),
-        ),
-    ),
-    ApiKey.DESCRIBE_TRANSACTIONS: (
-        Rows("transaction_states", "transactional_ids", "transactional_id=*"),
-    ),
-}
 
 _VALUES: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
@@ -235,22 +43,33 @@ def error_response(
     if key is ApiKey.PRODUCE and not request.acks:
         return None
     response: Any = api_of(key).response(**_VALUES.get(key, {}))
-    _set_error(response, version, "error_code", code, message)
-    for rows in ROWS.get(key, ()):
-        if version in rows.versions:
-            _fill(response, request, rows, version, code, message)
-    match key:
-        case ApiKey.FETCH:
+    shape = shape_of(key, version, code)
+    if shape.is_top:
+        _set_error(response, version, "error_code", code, message)
+    for rows in shape.rows:
+        _fill(response, request, rows, version, code, message)
+    _add_details(response, request, version, code, message)
+    return response  # type: ignore[no-any-return]
+
+
+def _add_details(
+    response: Any, request: Any, version: int, code: ErrorCode, message: str | None
+) -> None:
+    """Fill what only one API has."""
+    match ApiKey(request.API_KEY):
+        case ApiKey.FETCH if code not in FETCH_SESSION:
             response.session_id = request.session_id
-        case ApiKey.JOIN_GROUP if version < _NULL_NAME_SINCE:
-            response.protocol_name = ""
+        case ApiKey.JOIN_GROUP:
+            if version < _NULL_NAME_SINCE:
+                response.protocol_name = ""
+            if code is ErrorCode.MEMBER_ID_REQUIRED:
+                response.member_id = request.member_id
         case ApiKey.API_VERSIONS if code is ErrorCode.UNSUPPORTED_VERSION:
             _add_version_range(response)
         case ApiKey.ALTER_REPLICA_LOG_DIRS:
             _fill_log_dirs(response, request, code)
         case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
             _fill_users(response, request, version, code, message)
-    return response  # type: ignore[no-any-return]
 
 
 def _set_error(
@@ -277,22 +96,16 @@ def _fill(
     if version not in declared.versions:
         return
     assert isinstance(declared.element, type)
-    for element in getattr(request, rows.request) or ():
+    elements = getattr(request, rows.request) if rows.request else None
+    for element in elements or ():
         row = declared.element(**rows.values)
-        for name, source in _copies(rows.fields):
+        for name, source in copied_fields(rows.fields):
             value = element if source == "*" else getattr(element, source)
             setattr(row, name, "" if value is None and name == "name" else value)
         _set_error(row, version, rows.error, code, message)
         if rows.nested is not None:
             _fill(row, element, rows.nested, version, code, message)
         getattr(response, rows.response).append(row)
-
-
-@cache
-def _copies(fields: str) -> tuple[tuple[str, str], ...]:
-    """Parse `Rows.fields` to pairs of the response's and the request's field."""
-    pairs = (each.partition("=") for each in fields.split())
-    return tuple((name, source or name) for name, _, source in pairs)
 
 
 def _add_version_range(response: Any) -> None:

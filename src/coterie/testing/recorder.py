@@ -46,9 +46,11 @@ class RecordedRequest:
     version: int
     groups: tuple[str, ...]
     members: tuple[str, ...]
-    """The member ids and instance ids in the request."""
+    """The member ids and instance ids in the request, but not those of an assignment
+    that a leader sends."""
     topics: tuple[str, ...]
-    transactional_id: str | None
+    """The topics in the request and, for a Fetch, in its session."""
+    transactional_ids: tuple[str, ...]
     request: Any = field(repr=False)
     record_bytes: int = 0
     response: Any = field(default=None, repr=False)
@@ -65,6 +67,11 @@ class RecordedRequest:
     def group(self) -> str | None:
         """The first group of the request."""
         return self.groups[0] if self.groups else None
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The first transactional id of the request."""
+        return self.transactional_ids[0] if self.transactional_ids else None
 
     def __str__(self) -> str:
         words = [f"{self.api} v{self.version}", f"client_id={self.client_id}"]
@@ -106,7 +113,10 @@ class Filter:
             and (self.client_id is None or self.client_id == recorded.client_id)
             and (self.topic is None or self.topic in recorded.topics)
             and (self.member is None or self.member in recorded.members)
-            and self.transactional_id in {None, recorded.transactional_id}
+            and (
+                self.transactional_id is None
+                or self.transactional_id in recorded.transactional_ids
+            )
         )
 
     def __str__(self) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from coterie.broker.server.broker import Broker
@@ -25,25 +25,13 @@ from coterie.testing.error_responses import error_names
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.faults.registry import Faults
 from coterie.testing.recorder import Rebalances, RecordedRequest, Requests, render
+from coterie.testing.request_names import names_in
+from coterie.types import TopicId
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
 from coterie.wire.plain_commit import PlainCommit
 
 _LOGGER = logging.getLogger(__name__)
-
-_GROUPS: Final = ("groups", "group_ids", "groups_names")
-_TOPICS: Final = (
-    "topics",
-    "topic_data",
-    "topic_names",
-    "topic_partitions",
-    "subscribed_topic_names",
-    "v3_and_below_topics",
-)
-_TOPIC_RESOURCE: Final = 2
 
 
 class Traffic:
@@ -55,6 +43,7 @@ class Traffic:
         self.faults = Faults(self.requests)
         self._peers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._numbers = count(1)
+        self._topic_names: dict[TopicId, str] = {}
 
     def attach(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
         """Connect to a server that was started, again after each restart."""
@@ -98,14 +87,16 @@ class Traffic:
         number = self._peers.get(peer)
         if number is None:
             number = self._peers[peer] = next(self._numbers)
-        request = call.request
+        request, broker = call.request, call.node.broker
+        name_of = partial(self._name_of, broker)
+        names = names_in(request, name_of, broker.fetch_sessions)
         kept, record_bytes = request, 0
         if api == "Produce":
             kept, record_bytes = _without_records(
                 request, "topic_data", "partition_data"
             )
         return RecordedRequest(
-            time_ms=call.node.broker.clock(),
+            time_ms=broker.clock(),
             node=call.node.node_id,
             connection=number,
             client=call.client_host.removeprefix("/"),
@@ -113,13 +104,20 @@ class Traffic:
             principal=str(call.principal),
             api=api,
             version=call.api_version,
-            groups=tuple(_groups(request)),
-            members=tuple(_members(request)),
-            topics=tuple(dict.fromkeys(_topics(request, call.node.broker))),
-            transactional_id=_transactional_id(request),
+            groups=names.groups,
+            members=names.members,
+            topics=names.topics,
+            transactional_ids=names.transactional_ids,
             request=kept,
             record_bytes=record_bytes,
         )
+
+    def _name_of(self, broker: Broker, topic_id: TopicId) -> str | None:
+        """Return the name of a topic, which it keeps after its deletion."""
+        name = broker.catalog.topic_name(topic_id)
+        if name is not None:
+            self._topic_names[topic_id] = name
+        return self._topic_names.get(topic_id)
 
     def _finish(
         self, broker: Broker, recorded: RecordedRequest, response: Any, is_sent: bool
@@ -149,69 +147,7 @@ class Traffic:
         return list(self._peers)
 
 
-# The content of requests.
-
-
-def _groups(request: Any) -> Iterator[str]:
-    group = getattr(request, "group_id", "")
-    if group:
-        yield group
-    for name in _GROUPS:
-        for each in getattr(request, name, None) or ():
-            yield each if isinstance(each, str) else each.group_id
-    if getattr(request, "key_type", None) == 0:
-        yield from request.coordinator_keys or (request.key,)
-
-
-def _members(request: Any) -> Iterator[str]:
-    instance = (
-        request.instance_id
-        if isinstance(request, ConsumerGroupHeartbeatRequest)
-        else getattr(request, "group_instance_id", None)
-    )
-    for value in (getattr(request, "member_id", None), instance):
-        if value:
-            yield value
-    if hasattr(request, "member_id"):
-        for each in getattr(request, "members", ()):
-            yield from filter(
-                None, (each.member_id, getattr(each, "group_instance_id", ""))
-            )
-
-
-def _topics(request: Any, broker: Broker) -> Iterator[str]:
-    for name in _TOPICS:
-        for each in getattr(request, name, None) or ():
-            topic = each if isinstance(each, str) else _topic(each, broker)
-            if topic:
-                yield topic
-    for each in getattr(request, "groups", None) or ():
-        for topic in getattr(each, "topics", None) or ():
-            yield _topic(topic, broker) or ""
-    for each in getattr(request, "resources", ()):
-        if each.resource_type == _TOPIC_RESOURCE:
-            yield each.resource_name
-
-
-def _topic(element: Any, broker: Broker) -> str | None:
-    for name in ("name", "topic", "topic_name"):
-        value = getattr(element, name, None)
-        if value:
-            return str(value)
-    topic_id = getattr(element, "topic_id", None)
-    return broker.catalog.topic_name(topic_id) if topic_id else None
-
-
-def _transactional_id(request: Any) -> str | None:
-    if getattr(request, "key_type", None) == 1:
-        keys = request.coordinator_keys or (request.key,)
-        return str(keys[0])
-    for each in (request, *getattr(request, "transactions", ())):
-        for name in ("transactional_id", "v3_and_below_transactional_id"):
-            value = getattr(each, name, None)
-            if value:
-                return str(value)
-    return None
+# Records.
 
 
 def _without_records(message: Any, topics: str, partitions: str) -> tuple[Any, int]:

@@ -145,6 +145,21 @@ class FrameReader:
         self._wanted, self._has_size = SIZE_BYTES + size, True
         return self.waiting_bytes >= self._wanted
 
+    def complete_keys(self) -> list[int]:
+        """Return the API keys of the complete frames, in order; take none of them."""
+        if not self.has_frame():
+            return []
+        self._join()
+        data, at = self._data, 0
+        keys = []
+        while len(data) - at >= SIZE_BYTES + _KEY.size:
+            end = at + SIZE_BYTES + read_size(data, at)
+            if not at < end <= len(data):
+                break
+            keys.append(int.from_bytes(data[at + SIZE_BYTES :][:2], signed=True))
+            at = end
+        return keys
+
     def discard(self) -> None:
         """Drop the bytes of all frames that were not returned."""
         self._data = b""

@@ -6,11 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from coterie.testing.faults.fault import Matching
 from coterie.testing.kafka import Kafka
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from tests.broker.server.harness import WireClient
 from tests.testing.clients import (
     code_of,
@@ -24,6 +37,7 @@ from tests.testing.clients import (
 )
 
 MOVED = ErrorCode.NOT_COORDINATOR
+SESSION = ("session", "other")
 
 
 @pytest.fixture(name="kafka", scope="module")
@@ -86,6 +100,56 @@ def test_a_fault_of_a_member_hits_its_heartbeats(
         code = heartbeat_code(client, member, "heartbeats")
 
     assert code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("wanted", [{"member": "m"}, {"member": "i"}, {"group": "g"}])
+def test_filters_match_what_stands_in_a_row(
+    kafka: Kafka, client: WireClient, wanted: Matching
+) -> None:
+    group = OffsetFetchRequestGroup(group_id="g", member_id="m", topics=[])
+    request = OffsetFetchRequest(groups=[group])
+    members = [MemberIdentity(member_id="m", group_instance_id="i")]
+    leave = LeaveGroupRequest(group_id="g", members=members)
+    is_leave = wanted.get("member") == "i"
+    with kafka.faults.reply(None, MOVED.name, **wanted) as fault:
+        client.call(leave if is_leave else request)
+
+    assert len(fault.hits) == 1
+
+
+def test_a_fault_of_a_topic_hits_the_fetches_of_a_session(
+    kafka: Kafka, client: WireClient
+) -> None:
+    kafka.topic("session")
+    kafka.topic("other")
+    ids = {name: client.call(named(name)).topics[0].topic_id for name in SESSION}
+    first = client.call(
+        FetchRequest(
+            topics=[
+                FetchTopic(topic_id=topic_id, partitions=[FetchPartition()])
+                for topic_id in ids.values()
+            ],
+            session_epoch=0,
+        )
+    )
+    session = {"session_id": first.session_id}
+    forgotten = ForgottenTopic(topic_id=ids["other"], partitions=[0])
+
+    with kafka.faults.delay("Fetch", 0, topic="session") as fault:
+        client.call(FetchRequest(**session, session_epoch=1))
+        client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="session")]))
+        client.call(FetchRequest(**session, session_epoch=2))
+    with kafka.faults.delay("Fetch", 0, topic="other", required=False) as none:
+        client.call(
+            FetchRequest(**session, session_epoch=3, forgotten_topics_data=[forgotten])
+        )
+
+    assert [each.topics for each in fault.hits] == [SESSION] * 2
+    assert not none.hit
+
+
+def named(name: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name)])
 
 
 def test_remove_ends_a_fault(kafka: Kafka, client: WireClient) -> None:

@@ -157,6 +157,18 @@ class FetchSessions:
             return self._full_plan(request, api_version, now_ms)
         return self._incremental_plan(request, api_version, now_ms)
 
+    def requested(self, request: FetchRequest) -> list[PartitionKey]:
+        """Return the partitions that a request reads: its own, and those of its
+        session that it does not forget. Nothing changes."""
+        keys = dict.fromkeys(key for key, _ in _requested(request))
+        if request.session_epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
+            session = self._sessions.get(request.session_id)
+            if session is not None:
+                keys = dict.fromkeys(session.partitions) | keys
+                for key in _forgotten(request):
+                    keys.pop(key, None)
+        return list(keys)
+
     def discard_new(self, plan: FetchPlan) -> None:
         """Remove the session that a plan created, before its id was sent."""
         if plan.session is not None and not plan.is_incremental:
@@ -248,10 +260,14 @@ def _update(session: FetchSession, request: FetchRequest) -> None:
             session.partitions[key] = SessionPartition(partition)
         else:
             cached.request, cached.empty_read = partition, None
-    for forgotten in request.forgotten_topics_data:
-        for index in forgotten.partitions:
-            key = PartitionKey(forgotten.topic, forgotten.topic_id, index)
-            session.partitions.pop(key, None)
+    for key in _forgotten(request):
+        session.partitions.pop(key, None)
+
+
+def _forgotten(request: FetchRequest) -> Iterable[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield PartitionKey(topic.topic, topic.topic_id, index)
 
 
 def _digest(data: PartitionData) -> tuple[int, int, int, int]:

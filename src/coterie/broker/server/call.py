@@ -157,6 +157,10 @@ class Call:
 
     # Responses.
 
+    def wait(self, end: Callable[[], None]) -> None:
+        """Note that the response waits for an event, at most as long as the client
+        permits; `end` ends the wait. The test kit does that early."""
+
     def respond(self, response: Struct | bytes | None) -> None:
         """Send the response; None when the protocol has none for it (acks=0, G1-06)."""
         self.peer.send_response(self._token, response)

@@ -36,6 +36,7 @@ from coterie.broker.server.security import Security
 from coterie.broker.server.throttle import Mute, Throttle
 from coterie.broker.server.turns import TURN_S, Turns
 from coterie.settings import Settings
+from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.releases import Release
 
@@ -186,6 +187,7 @@ class ClientConnection(asyncio.Protocol):
         self._mute = Mute(loop, self._update_reading, self._end_turn)
         self._authentication_timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._end_wait: Callable[[], None] | None = None
         self._is_handling = False
         self._is_write_scheduled = False
         self._is_closing = False
@@ -269,6 +271,8 @@ class ClientConnection(asyncio.Protocol):
                 self._write()
                 return
         connection.receive_data(data)
+        if self._end_wait is not None:
+            self.when_followed(self._end_wait)
         if self._is_turn_added:
             self._end_turn()
         else:
@@ -393,6 +397,16 @@ class ClientConnection(asyncio.Protocol):
 
     def hold_requests(self) -> None:
         self._connection.hold_requests()
+
+    def when_followed(self, end: Callable[[], None]) -> None:
+        """Call `end`, of a Fetch that waits, once a request of another API is received
+        behind it. A further Fetch does not count: clients that pipeline them would
+        never wait."""
+        keys = self._connection.frames.complete_keys()
+        is_followed = any(key != ApiKey.FETCH for key in keys)
+        self._end_wait = None if is_followed else end
+        if is_followed:
+            end()
 
     def mute(self, throttle_ms: int) -> None:
         """Handle no request for this time (KIP-219)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from coterie.broker.runtime.shards import partition_for
 from coterie.broker.server.broker import TRANSACTION_PARTITIONS, Broker, Node
 from coterie.broker.server.call import Handler
+from coterie.testing.faults.error_reply import reply_error
 from coterie.testing.faults.fault import Fault, Rule, ServerFault
 from coterie.testing.faults.recorded_call import RecordedCall
-from coterie.testing.faults.requests import send_error
 from coterie.testing.recorder import RecordedRequest
 from coterie.wire.error_codes import ErrorCode
 
@@ -35,12 +35,12 @@ class CoordinatorReloads(Fault):
     def claim(self, recorded: RecordedRequest) -> bool:
         key = self.rule.filter.group or self.rule.filter.transactional_id
         if recorded.api == "FindCoordinator":
-            keys = (*recorded.groups, recorded.transactional_id)
+            keys = (*recorded.groups, *recorded.transactional_ids)
             self._is_found = self._is_found or (self.hit and key in keys)
         return not self._is_found and super().claim(recorded)
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
-        send_error(call, ErrorCode.NOT_COORDINATOR)
+        reply_error(call, handler, ErrorCode.NOT_COORDINATOR, self.rule.filter)
 
 
 def move_group(broker: Broker, group: str, node_id: int | None) -> Node:

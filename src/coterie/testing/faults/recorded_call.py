@@ -29,6 +29,16 @@ class RecordedCall(Call):
         self._finish = finish
         self.intercept: Callable[[Any], None] | None = None
 
+    def wait(self, end: Callable[[], None]) -> None:
+        """End the wait of a Fetch when another request is received behind it.
+
+        librdkafka sends FindCoordinator on the connection of its Fetch requests.
+        Meanwhile it repeats a commit that failed on a new connection to the coordinator
+        each time, until the session expires (librdkafka issue 3645).
+        """
+        peer: Any = self.peer
+        peer.when_followed(end)
+
     def respond(self, response: Struct | bytes | None) -> None:
         """Pass the response to the fault, or send it."""
         if self.intercept is not None:

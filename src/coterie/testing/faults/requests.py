@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from coterie.broker.server.call import Handler
-from coterie.testing.error_responses import error_response
+from coterie.testing.faults.error_reply import reply_error
 from coterie.testing.faults.fault import Fault, Rule
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.wire.error_codes import ErrorCode
@@ -16,18 +16,9 @@ from coterie.wire.error_codes import ErrorCode
 _LOGGER = logging.getLogger(__name__)
 
 
-def send_error(call: RecordedCall, code: ErrorCode) -> None:
-    """Respond with an error. A Produce request with acks=0 has no response: close its
-    connection, as Kafka does."""
-    response = error_response(call.request, call.api_version, code)
-    if response is None:
-        call.drop(close=True)
-    else:
-        call.send(response)
-
-
 class Reply(Fault):
-    """Requests that are not handled, and answered with an error."""
+    """Requests that are answered with an error; of requests with several topics or
+    groups, those that the filter matches."""
 
     name = "reply"
 
@@ -36,7 +27,7 @@ class Reply(Fault):
         self._code = code
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
-        send_error(call, self._code)
+        reply_error(call, handler, self._code, self.rule.filter)
 
 
 class Loading(Fault):
@@ -47,10 +38,9 @@ class Loading(Fault):
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
         is_heartbeat = call.recorded.api == "Heartbeat"
-        send_error(
-            call,
-            ErrorCode.NONE if is_heartbeat else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        )
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        code = ErrorCode.NONE if is_heartbeat else loading
+        reply_error(call, handler, code, self.rule.filter)
 
 
 class Delay(Fault):

@@ -104,6 +104,7 @@ def fetch(call: Call) -> None:
     # A poll is not cancelled when its client disconnects, so its wait is bounded.
     wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
     poll.start(broker.data.scheduler, wait_ms)
+    call.wait(poll.finish)
 
 
 def _unknown_isolation_level(request: FetchRequest, api_version: int) -> FetchResponse:
