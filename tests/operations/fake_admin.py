@@ -78,6 +78,7 @@ class FakeAdmin(AdminClient):
     )
     log_errors: dict[TopicPartition, CoterieError] = field(default_factory=dict)
     topic_errors: dict[TopicName, CoterieError] = field(default_factory=dict)
+    topic_ids: dict[TopicName, bytes] = field(default_factory=dict)
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
     cannot_filter: bool = False
     is_classic_only: bool = False
@@ -233,7 +234,9 @@ class FakeAdmin(AdminClient):
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
         return Results(
             {
-                each: TopicDescription(each, None, False, tuple(topics[each]))
+                each: TopicDescription(
+                    each, self.topic_ids.get(each), False, tuple(topics[each])
+                )
                 for each in wanted
                 if each in topics
             },

@@ -186,7 +186,7 @@ def test_an_offset_that_cannot_be_read_is_one_change() -> None:
     model.groups["g"].unstable.add(A0)
     model.groups["g"].offsets[B0] = CommittedOffset(6)
     groups = run(read_current_groups(model, ["g"], {"g": [A0, B0]}))
-    first, second = changes_since(planned.item, groups.one("g"))
+    first, second = changes_since(planned.item, groups.one("g"), {})
     assert first.startswith("a-0 cannot be read: ")
     assert second == "b-0 was at 7 and is at 6"
 

@@ -46,6 +46,7 @@ from coterie.operations.resets import (
     plan_resets,
 )
 from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
+from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -99,7 +100,28 @@ async def plan_offsets(
         wanted = {row.at: row.new for row in rows if row.is_write}
         item = plan_item(action, current, wanted) if wanted else None
         plans.append(GroupPlan(reset.group_id, item, rows))
-    return tuple(plans)
+    return await _with_topic_ids(admin, plans)
+
+
+async def _with_topic_ids(
+    admin: AdminClient, plans: Iterable[GroupPlan]
+) -> tuple[GroupPlan, ...]:
+    """Return plans whose items have the ids of their topics."""
+    plans = tuple(plans)
+    ids = await read_topic_ids(
+        admin, (each.topic for item in items_of(plans) for each in item.offsets)
+    )
+    return tuple(
+        plan
+        if plan.item is None
+        else replace(plan, item=replace(plan.item, topic_ids=_ids_of(plan.item, ids)))
+        for plan in plans
+    )
+
+
+def _ids_of(item: PlanItem, ids: TopicIds) -> TopicIds:
+    topics = sorted({each.topic for each in item.offsets})
+    return {each: ids[each] for each in topics if each in ids}
 
 
 def _without_epoch(row: ResetRow) -> ResetRow:
@@ -347,11 +369,20 @@ def expected_group(group: CurrentGroup) -> ExpectedGroup:
     )
 
 
-def changes_since(item: PlanItem, group: CurrentGroup) -> tuple[str, ...]:
-    """Return one sentence for each change of the group since the plan was made."""
-    unreadable = tuple(
-        f"{at.topic}-{at.partition} cannot be read: {error}"
-        for at, error in sorted(group.offsets.errors.items())
+def changes_since(
+    item: PlanItem, group: CurrentGroup, topic_ids: TopicIds
+) -> tuple[str, ...]:
+    """Return one sentence for each change of the group since the plan was made, and for
+    each topic that was created again; `topic_ids` are the current ones."""
+    of_topics = (
+        *(
+            f"topic {topic} was deleted and created again"
+            for topic in recreated_topics(item.topic_ids, topic_ids)
+        ),
+        *(
+            f"{at.topic}-{at.partition} cannot be read: {error}"
+            for at, error in sorted(group.offsets.errors.items())
+        ),
     )
     wanted, description = item.wanted, group.description
     # A simple group whose commits are all planned was created by this plan, when it was
@@ -364,8 +395,8 @@ def changes_since(item: PlanItem, group: CurrentGroup) -> tuple[str, ...]:
         and all(wanted.get(at) == offset for at, offset in group.committed.items())
     )
     if is_created_by_plan:
-        return unreadable
-    changes = (*_changes_of_group(item.seen, group), *unreadable)
+        return of_topics
+    changes = (*_changes_of_group(item.seen, group), *of_topics)
     if item.action is Action.REMOVE_MEMBERS:  # members commit at any time
         return changes
     return (*changes, *_changes_of_offsets(item, group))

@@ -145,6 +145,8 @@ class Note(Enum):
     """The group will skip the records from the prior offset to the new one."""
     DELETED = "deleted"
     """The committed offset is deleted."""
+    RECREATED = "recreated"
+    """The topic was deleted and created again since the offset was committed."""
     DATA_LOSS = "data-loss"
     """The log has deleted records that the group has not read."""
 
