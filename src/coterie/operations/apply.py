@@ -37,6 +37,7 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
+from coterie.operations.hidden_topics import DELETED_UNSEEN, may_hide_topics
 from coterie.operations.plan_files import (
     Action,
     ItemResult,
@@ -129,7 +130,9 @@ async def apply_items(
         )
         for each in checked:
             result = written.get(each.result.item.item_id, each.result)
-            result = replace(result, prior=each.result.prior)
+            result = replace(
+                result, prior=each.result.prior, warnings=each.result.warnings
+            )
             if result.verdict is Verdict.DONE and each.result.reasons:  # forced
                 result = replace(result, reasons=each.result.reasons)
             results.append(result)
@@ -149,9 +152,11 @@ async def _check(
     """Read the groups of items and compare them with the plan."""
     planned = {item.group_id: list(item.wanted) for item in items}
     ids: TopicIds = {}
+    hides_topics = False
     try:
         groups = await read_current_groups(admin, planned, planned)
         ids = await _read_topic_ids(admin, items, groups)
+        hides_topics = await may_hide_topics(admin, _deleted(items, groups))
     except CoterieError as error:
         groups = Results({}, dict.fromkeys(planned, error))
     checked = []
@@ -168,9 +173,28 @@ async def _check(
             elif reasons := changes_since(item, group, ids):
                 verdict = Verdict.READY if force else Verdict.REFUSED
         prior = None if group is None else group.committed
-        result = ItemResult(item, verdict, reasons, prior=prior)
+        is_warned = (
+            hides_topics
+            and item.action is Action.DELETE_GROUP
+            and verdict is Verdict.READY
+        )
+        warnings = (DELETED_UNSEEN,) if is_warned else ()
+        result = ItemResult(item, verdict, reasons, prior=prior, warnings=warnings)
         checked.append(_Checked(result, group, ids))
     return checked
+
+
+def _deleted(
+    items: Iterable[PlanItem], groups: Results[GroupId, CurrentGroup]
+) -> list[GroupId]:
+    """Return the groups that will be deleted."""
+    return [
+        item.group_id
+        for item in items
+        if item.action is Action.DELETE_GROUP
+        and item.group_id in groups.values
+        and not is_done(item, groups.values[item.group_id])
+    ]
 
 
 async def _read_topic_ids(
@@ -208,6 +232,7 @@ def _snapshot_group(checked: _Checked) -> SnapshotGroup:
         is_share=_is_share(item, group),
         wrote=wrote,
         topic_ids={each: ids[each] for each in topics if each in ids},
+        may_lack_topics=bool(checked.result.warnings),
     )
 
 

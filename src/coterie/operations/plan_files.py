@@ -325,6 +325,8 @@ class ItemResult:
     """Whether the cluster responded; without a response, writes may have happened."""
     prior: Mapping[TopicPartition, CommittedOffset] | None = None
     """The committed offsets just before; None when they were not read."""
+    warnings: tuple[str, ...] = ()
+    """What may have been changed besides, one sentence each."""
 
     @property
     def has_written(self) -> bool:

@@ -29,6 +29,11 @@ from coterie.errors import (
     UnsupportedGroupType,
 )
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
+from coterie.operations.hidden_topics import (
+    DELETED_UNSEEN,
+    LEFT_OUT,
+    may_hide_topics,
+)
 from coterie.operations.plan_files import (
     Action,
     ExpectedGroup,
@@ -42,6 +47,8 @@ from coterie.operations.resets import (
     ResetRow,
     Scenario,
     ToCommits,
+    ToExact,
+    ToRows,
     drop_metadata,
     plan_resets,
 )
@@ -65,6 +72,8 @@ class GroupPlan:
     """The rows for review; a row's error leaves the others in the item."""
     error: CoterieError | None = None
     """The reason why the group has no item."""
+    warnings: tuple[str, ...] = ()
+    """What the rows cannot show, one sentence each."""
 
 
 def items_of(plans: Sequence[GroupPlan]) -> tuple[PlanItem, ...]:
@@ -100,7 +109,37 @@ async def plan_offsets(
         wanted = {row.at: row.new for row in rows if row.is_write}
         item = plan_item(action, current, wanted) if wanted else None
         plans.append(GroupPlan(reset.group_id, item, rows))
-    return await _with_topic_ids(admin, plans)
+    with_ids = await _with_topic_ids(admin, plans)
+    if scope is not ALL_COMMITTED:
+        return with_ids
+    unnamed = [
+        each
+        for each, scenario in scenarios.items()
+        if not isinstance(scenario, ToRows | ToExact | ToCommits)
+    ]
+    return await _with_warning(admin, with_ids, unnamed, LEFT_OUT)
+
+
+async def _with_warning(
+    admin: AdminClient,
+    plans: Iterable[GroupPlan],
+    group_ids: Collection[GroupId],
+    warning: str,
+) -> tuple[GroupPlan, ...]:
+    """Return plans, with a warning for these groups if the principal may not describe
+    some topics."""
+    plans = tuple(plans)
+    warned = {each.group_id for each in plans if each.error is None}.intersection(
+        group_ids
+    )
+    if not await may_hide_topics(admin, warned):
+        return plans
+    return tuple(
+        replace(each, warnings=(*each.warnings, warning))
+        if each.group_id in warned
+        else each
+        for each in plans
+    )
 
 
 async def _with_topic_ids(
@@ -157,12 +196,12 @@ async def plan_clone(
         refusal = OperationRefused(f"group {source} has no offsets{of_topics} to clone")
         return GroupPlan(destination, error=refusal)
     (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
-    if plan.item is None:
-        return plan
-    item = replace(plan.item, source=source)
-    if group.is_share:
-        item = as_share_group(item)
-    return replace(plan, item=item)
+    if plan.item is not None:
+        item = replace(plan.item, source=source)
+        plan = replace(plan, item=as_share_group(item) if group.is_share else item)
+    if not topics and plan.error is None and await may_hide_topics(admin, [source]):
+        plan = replace(plan, warnings=(LEFT_OUT,))
+    return plan
 
 
 def as_share_group(item: PlanItem) -> PlanItem:
@@ -192,7 +231,7 @@ async def plan_delete_groups(
         rows = _deletions(group, group.committed) or (ResetRow(group_id, "", -1),)
         item = plan_item(Action.DELETE_GROUP, group, {})
         plans.append(GroupPlan(group_id, item, rows))
-    return tuple(plans)
+    return await _with_warning(admin, plans, ids, DELETED_UNSEEN)
 
 
 def _active_group_error(group: CurrentGroup) -> ApiError:

@@ -70,6 +70,9 @@ class SnapshotGroup:
     topic_ids: TopicIds = field(default_factory=dict)
     """The ids of the topics of the offsets, where known; null for a topic that did not
     exist."""
+    may_lack_topics: bool = False
+    """Whether the write may have deleted offsets of topics that the principal may not
+    describe, which are not in `offsets`."""
 
     @property
     def offsets_before(self) -> Mapping[TopicPartition, CommittedOffset | None]:

@@ -22,6 +22,7 @@ from coterie.operations.current_groups import (
     read_current_groups,
     refuse_active,
 )
+from coterie.operations.hidden_topics import NOT_IN_SNAPSHOT
 from coterie.operations.plan_files import Action
 from coterie.operations.plans import GroupPlan, as_share_group, plan_item
 from coterie.operations.resets import (
@@ -63,7 +64,10 @@ async def plan_undo(
         except CoterieError as error:
             plans.append(GroupPlan(kept.group_id, error=error))
         else:
-            plans.append(_plan(kept, current, logs, recreated, force))
+            plan = _plan(kept, current, logs, recreated, force)
+            if kept.may_lack_topics:
+                plan = replace(plan, warnings=(NOT_IN_SNAPSHOT,))
+            plans.append(plan)
     return tuple(plans)
 
 

@@ -14,6 +14,7 @@ from coterie.cli.groups.selection import (
     create_file,
     leave_out,
     left_out_note,
+    left_out_topics,
     read_scope,
     read_text,
 )
@@ -83,7 +84,11 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
         Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
     others = leave_out(run.options, (*chosen.failures, *group_failures))
-    return FetchedOffsets(tuple(groups), others.kept, left_out_note(others.ids))
+    notes = (
+        *await left_out_topics(run.admin, [each.group_id for each in groups]),
+        *left_out_note(others.ids),
+    )
+    return FetchedOffsets(tuple(groups), others.kept, notes)
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
