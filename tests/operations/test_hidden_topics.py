@@ -107,7 +107,7 @@ async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
 async def test_a_principal_with_every_right_is_not_warned(
     admin: AdminClient, rights: Rights
 ) -> None:
-    rights.deny_the_closed_topic(Principal("User", "somebody"))
+    rights.deny_the_closed_topic(Principal("User", "other"))
     assert not await may_hide_topics(admin, ["g"])
 
 
