@@ -276,6 +276,7 @@ def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None
         "other": ("b", 5),
         "unknown": (None, 1),
         "past": ("a", 99),
+        "negative": ("a", None),
     }
     rows["current_offsets"] = [
         {
@@ -296,4 +297,4 @@ def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None
     tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
     built = expiry_forecast(tables, GoldSettings(as_of_ts=timestamp(NOW_MS)))
     lag = {row["group_id"]: row["at_risk_messages"] for row in built.collect()}
-    assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0}
+    assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0, "negative": None}

@@ -163,8 +163,11 @@ def _lag() -> Column:
     is null if the topic with this name is not the one that the commit was for."""
     next_offset = F.greatest("committed_offset", "log_start_offset")
     is_other_topic = F.col("topic_id") != F.col("sampled_id")
+    is_known = (
+        F.col("high_watermark").isNotNull() & F.col("committed_offset").isNotNull()
+    )
     return F.when(
-        F.col("high_watermark").isNotNull() & ~F.coalesce(is_other_topic, F.lit(False)),
+        is_known & ~F.coalesce(is_other_topic, F.lit(False)),
         F.greatest(F.col("high_watermark") - next_offset, F.lit(0)),
     )
 
