@@ -34,6 +34,7 @@ from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import EXPIRY_FORECAST
 from coterie.pipeline.tables.spark import conform
+from coterie.pipeline.tables.table import TIME_MS_MAX
 
 INPUTS: Final = (
     "current_offsets",
@@ -97,7 +98,14 @@ def expiry_forecast(
         .withColumn(
             "expires_ts",
             F.when(is_explicit, F.col("expire_ts")).otherwise(
-                F.timestamp_millis(F.unix_millis("base_ts") + F.col("retention_ms"))
+                # A commit time is any number of a client, and the sum may be too late
+                # for Python and Spark.
+                F.timestamp_millis(
+                    F.least(
+                        F.unix_millis("base_ts") + F.col("retention_ms"),
+                        F.lit(TIME_MS_MAX),
+                    )
+                )
             ),
         )
         .withColumn("remaining_ms", F.unix_millis("expires_ts") - now_ms)
