@@ -320,10 +320,16 @@ DATA_QUALITY: Final = Table(
         required("gaps", LONG, "number of log gaps"),
         required("missing_offsets", LONG, "number of offsets in the log gaps"),
         required("held_back", LONG, "offsets not read yet: an open transaction"),
+        required(
+            "off_clock",
+            LONG,
+            "number of records whose timestamp is more than a day from those around"
+            " them: the clock of a broker was wrong",
+        ),
         Column("first_ts", TIME, "oldest record timestamp"),
         Column("last_ts", TIME, "newest record timestamp"),
         Column("gap_end_offset", LONG, "end of the last log gap; null without gaps"),
-        Column("history_from_ts", TIME, "oldest record timestamp since that gap"),
+        Column("history_from_ts", TIME, "first record timestamp since that gap"),
     ),
 )
 
