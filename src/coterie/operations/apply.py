@@ -38,6 +38,12 @@ from coterie.errors import (
 )
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.hidden_topics import DELETED_UNSEEN, may_hide_topics
+from coterie.operations.plan_comparison import (
+    changes_since,
+    is_done,
+    pending_members,
+    pending_offsets,
+)
 from coterie.operations.plan_files import (
     Action,
     ItemResult,
@@ -45,12 +51,6 @@ from coterie.operations.plan_files import (
     PlanItem,
     Verdict,
     entries_of,
-)
-from coterie.operations.plans import (
-    changes_since,
-    is_done,
-    pending_members,
-    pending_offsets,
 )
 from coterie.operations.resets import write_offsets
 from coterie.operations.snapshots import SnapshotGroup, SnapshotWriter

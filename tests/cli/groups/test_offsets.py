@@ -7,6 +7,7 @@ import json
 import pytest
 
 from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.types import TopicPartition
 from tests.operations.small_cluster import A0, A1, B0
 
 from .write_shell import WriteShell, shell
@@ -177,3 +178,15 @@ def test_an_existing_file_is_not_overwritten(shell: WriteShell) -> None:
     shell("offsets export g --to HOME/file")
     assert shell.code == 2
     assert (shell.home / "file").read_text() == "precious"
+
+
+def test_a_preview_refuses_what_the_coordinator_refuses(shell: WriteShell) -> None:
+    shell.admin.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
+    shell("offsets delete g --partitions gone")
+    assert shell.code == 1
+    assert "there is nothing to do" not in shell.error
+    shell("offsets delete g --partitions misspelt")
+    assert shell.code == 1
+    shell("offsets delete h --partitions b")  # the topic exists
+    assert shell.code == 0
+    assert "there is nothing to do" in shell.error

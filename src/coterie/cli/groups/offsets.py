@@ -280,9 +280,9 @@ DELETE: Final = Command(
     description="""\
 Delete committed offsets of some partitions; the groups are kept.
 
-The coordinator refuses to delete offsets of a topic that a member is subscribed to. The
-old offsets are saved first: `coterie groups undo` restores them. Without --execute, the
-change is only shown.
+Offsets of a topic that a member is subscribed to, or that does not exist, cannot be
+deleted; the preview says so. The old offsets are saved first: `coterie groups undo`
+restores them. Without --execute, the change is only shown.
 """,
     examples="""\
 examples:
