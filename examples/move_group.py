@@ -37,16 +37,17 @@ async def main() -> int:
         next_offsets = {at: each.offset for at, each in group.committed.items()}
         ends = (await source.list_offsets(dict.fromkeys(next_offsets, LATEST))).all()
         unread = {
-            at: offset
+            at: [offset]
             for at, offset in next_offsets.items()
             if offset < ends[at].offset
         }
-        times = (await source.record_times(unread)).all()
+        records = (await source.first_records(unread)).all()
     # A partition that was read to its end continues at the end of the copy.
-    wanted: dict[TopicPartition, OffsetSpec] = {
-        at: AtTime(times[at]) if times.get(at, -1) >= 0 else LATEST
-        for at in next_offsets
-    }
+    wanted: dict[TopicPartition, OffsetSpec] = dict.fromkeys(next_offsets, LATEST)
+    for at, found_records in records.items():
+        record = found_records[next_offsets[at]]
+        if record is not None and record.timestamp_ms >= 0:
+            wanted[at] = AtTime(record.timestamp_ms)
     async with AdminClient(target_bootstrap) as target:
         found = (await target.list_offsets(wanted)).all()
         copies = (await target.list_offsets(dict.fromkeys(wanted, LATEST))).all()

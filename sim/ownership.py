@@ -10,7 +10,7 @@ such a case shows a late request first.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
@@ -40,8 +40,17 @@ _OVERDUE_MS: Final = 1_000
 class _Term:
     """The times before which a member must not be removed."""
 
-    session_ends_ms: int
+    accepted_ends_ms: int
+    """When the session ends by the newest accepted heartbeat."""
+    accepted: int = 0
+    """The number of that heartbeat."""
+    open: dict[int, int] = field(default_factory=dict)
+    """The same times by newer heartbeats, by number, which were received."""
     revocation_ends_ms: int | None = None
+
+    @property
+    def session_ends_ms(self) -> int:
+        return min([self.accepted_ends_ms, *self.open.values()])
 
 
 class Ownership:
@@ -55,6 +64,7 @@ class Ownership:
         self._in_group: dict[GroupId, frozenset[MemberId]] = {}
         self._reported: dict[_Key, set[TopicIdPartition]] = {}
         self._terms: dict[_Key, _Term] = {}
+        self._heartbeats = 0
         self._must_revoke: dict[_Key, int] = {}
         """The latest end of the revocation of members that must revoke."""
         self._generations: dict[GroupId, int] = {}
@@ -167,16 +177,23 @@ class Ownership:
         """Return the callback for an accepted heartbeat. From then on the member has a
         whole session timeout. Before that it may have one: the response may be lost
         with the disk.
+
+        The timeout may have become shorter since an earlier heartbeat, which is
+        accepted only now: it does not give the member more time any more.
         """
         key = (request.group_id, request.member_id)
         timeout_ms = self._configs.session_timeout_ms(request.group_id)
         ends_ms = self._clock.now_ms + timeout_ms
+        self._heartbeats += 1
+        order = self._heartbeats
         if (term := self._terms.get(key)) is not None:
-            term.session_ends_ms = min(term.session_ends_ms, ends_ms)
+            term.open[order] = ends_ms
 
         def accepted() -> None:
-            if (term := self._terms.get(key)) is not None:
-                term.session_ends_ms = max(term.session_ends_ms, ends_ms)
+            term = self._terms.get(key)
+            if term is not None and order > term.accepted:
+                term.accepted, term.accepted_ends_ms = order, ends_ms
+                term.open = {at: ms for at, ms in term.open.items() if at > order}
 
         return accepted
 

@@ -1,9 +1,8 @@
 """How long are groups without a coordinator when a node with all shards dies?
 
-A node commits 1,000,000 offsets in 50 shards of a topic on Apache Kafka and is killed;
-another takes all shards over, without local snapshots, with the ones that this load has
-written, and with those and 100,000 further commits. The time until the other nodes
-notice the death, the session time-out, comes before it.
+A node commits offsets in the shards of a topic on Apache Kafka and is killed; another
+takes all shards over. The time until the other nodes notice the death, the session
+time-out, comes before it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from benchmarks.gateway.data_path import on_all_cores
@@ -19,8 +17,6 @@ from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.processes import python, running, scratch
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.catalog.topics import NewTopic
-from coterie.broker.log.stores import open_log
-from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.system import (
     random_topic_id,
@@ -31,7 +27,6 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
-from coterie.gateway.log.local_snapshots import LocalSnapshots, store_directory
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import Ownership
@@ -47,16 +42,11 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.plain_commit import read_plain_commit
 
-OFFSETS, SHARDS = 1_000_000, 50
-BARS_S = {
-    "no local snapshots": 20,
-    "local snapshots": 5,
-    "local snapshots and 100,000 commits": 5,
-}
+BARS_S = {(1_000_000, 50): 3.0, (100_000, 1): 3.0, (1_000_000, 1): 3.0}
+"""The most seconds for a number of offsets in a number of shards."""
 PARTITIONS_A_COMMIT = 100
 IN_FLIGHT = 200
 LEASE_MS = 3_600_000
-SNAPSHOT_RECORDS = 4_000
 NO_LIMIT = 1 << 30
 
 
@@ -75,9 +65,7 @@ class Caller:
 class ShardNode:
     """The part of a gateway node that owns shards."""
 
-    def __init__(
-        self, bootstrap: str, topic: ShardsTopic, directory: Path | None = None
-    ) -> None:
+    def __init__(self, bootstrap: str, topic: ShardsTopic) -> None:
         self.topic = topic
         self.upstream = UpstreamClient(bootstrap, ClientOptions(), topic.name)
         broker = group_server(Settings(), topic.cluster_id, AllowAll())
@@ -87,14 +75,6 @@ class ShardNode:
         self.runtime = broker.runtime
         self.runtime.start(topic.partition_count, topic.name)
         loop = asyncio.get_running_loop()
-        self.snapshots: LocalSnapshots | None = None
-        if directory is not None:
-            log = open_log(store_directory(directory, topic))
-            flusher = Flusher(log, loop)
-            self.snapshots = LocalSnapshots(
-                log, flusher, self.runtime.shards, loop, wall_clock
-            )
-            self.runtime.on_growth(self.snapshots.consider)
         context = LogContext(
             runtime=self.runtime,
             upstream=self.upstream,
@@ -106,7 +86,6 @@ class ShardNode:
             wall=wall_clock,
             slices=Slices(loop),
             fenced=self._fenced,
-            snapshots=self.snapshots,
         )
         self.ownership = Ownership(
             self.runtime,
@@ -174,49 +153,22 @@ class ShardNode:
         """End as kill -9 does: nothing is written."""
         self.ownership.lost()
         await self.upstream.close()
-        if self.snapshots is not None:
-            self.snapshots.close()
-
-    async def snapshots_written(self) -> None:
-        """Wait until every shard with much to replay has a snapshot."""
-        snapshots = self.snapshots
-        assert snapshots is not None
-        large = [
-            each.index
-            for each in self.runtime.shards
-            if each.records_since_snapshot >= SNAPSHOT_RECORDS
-        ]
-        for _ in range(600):
-            await asyncio.sleep(0.1)
-            if not any(snapshots.replay_from(index) is None for index in large):
-                return
-        raise TimeoutError("the snapshots are not written")
 
 
-async def _take_over(bootstrap: str, directory: Path) -> dict[str, float]:
-    """Return the seconds of each take-over."""
-    times = {}
+async def _take_over(bootstrap: str, offsets: int, shards: int) -> float:
+    """Return the seconds of a take-over."""
     async with AdminClient(bootstrap) as admin:
-        topic = await open_topic(admin, "__coterie_takeover", partition_count=SHARDS)
+        name = f"__coterie_takeover_{offsets}_{shards}"
+        topic = await open_topic(admin, name, partition_count=shards)
         first = ShardNode(bootstrap, topic)
         await first.own()
-        await first.commit_all(OFFSETS // PARTITIONS_A_COMMIT, 1)
+        await first.commit_all(offsets // PARTITIONS_A_COMMIT, 1)
         await first.stop()
-        second = ShardNode(bootstrap, topic, directory)
-        times["no local snapshots"] = await second.own()
-        assert second.offsets() == OFFSETS
-        await second.snapshots_written()
+        second = ShardNode(bootstrap, topic)
+        taken_s = await second.own()
+        assert second.offsets() == offsets
         await second.stop()
-        third = ShardNode(bootstrap, topic, directory)
-        times["local snapshots"] = await third.own()
-        assert third.offsets() == OFFSETS
-        await third.commit_all(OFFSETS // PARTITIONS_A_COMMIT // 10, 2)
-        await third.stop()
-        fourth = ShardNode(bootstrap, topic, directory)
-        times["local snapshots and 100,000 commits"] = await fourth.own()
-        assert fourth.offsets() == OFFSETS
-        await fourth.stop()
-    return times
+    return taken_s
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
@@ -225,12 +177,14 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
     with scratch() as home:
         kafka = on_all_cores([*python("peers.apache_kafka"), str(home / "kafka")])
         with running(kafka, home / "log") as broker:
-            times = asyncio.run(_take_over(broker.address, home / "data"))
-    for case, seconds in times.items():
+            times = {
+                case: asyncio.run(_take_over(broker.address, *case)) for case in BARS_S
+            }
+    for (offsets, shards), seconds in times.items():
         yield Figure(
-            name=f"take over {SHARDS} shards with {OFFSETS:,} offsets: {case}",
+            name=f"take over {offsets:,} offsets in {shards} shards",
             value=seconds,
             unit="s",
-            bar=BARS_S[case],
+            bar=BARS_S[offsets, shards],
             side=Bar.AT_MOST,
         )

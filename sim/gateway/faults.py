@@ -24,8 +24,6 @@ def _some_node(world: GatewayWorld) -> Node:
 
 def _kill(world: GatewayWorld) -> None:
     node = _some_node(world)
-    if world.rng.random() < 0.5:
-        node.lose_directory()
     longest_ms = world.rng.choice((500, 3 * world.gateway.session_timeout_ms))
     world.kill_node(node, world.rng.randint(0, longest_ms))
 
@@ -70,12 +68,6 @@ def _drain_node(world: GatewayWorld, node: Node) -> None:
     delay_ms = world.rng.randint(0, 3_000)
     down_ms = world.rng.randint(0, 8_000)
     world.clock.after(delay_ms, lambda: world.kill_node(node, down_ms))
-
-
-def _snapshot(world: GatewayWorld) -> None:
-    process = _some_node(world).process
-    if process is not None:
-        process.loop.run(process.snapshot)
 
 
 # The network between nodes and upstream.
@@ -227,9 +219,6 @@ NODE_KINDS: Final[Sequence[Callable[[GatewayWorld], None]]] = (
     _stop,
     _stutter,
     _drain,
-    _snapshot,
-    _snapshot,
-    _snapshot,
     _cut_off,
     _cut_off,
     _lose_join,

@@ -1,5 +1,5 @@
-"""A node: its successive processes, and its directory of snapshots. A process runs the
-real runtime, ownership, shard logs and writers over the world's time and upstream.
+"""A node: its successive processes. A process runs the real runtime, ownership, shard
+logs and writers over the world's time and upstream.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from coterie.auth.authorizer import AllowAll
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.coordinator.shard import Shard
-from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.deferred import Respond
-from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Phase
-from coterie.broker.runtime.snapshots import CHECK_EVERY_BYTES, RoundSchedule
+from coterie.broker.runtime.shards import DrivenShard
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.broker import Counts
 from coterie.broker.server.call import Call as ServerCall
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.local_snapshots import LocalSnapshots
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.log.slices import Slices
@@ -80,9 +76,6 @@ class Node:
         self.process: Process | None = None
         self.life = 0
         self.is_cut_off = False
-        self.directory = MemoryLog()
-        """The store of snapshots."""
-        self._loses_directory = False
 
     def start(self) -> None:
         """Start a process."""
@@ -98,14 +91,6 @@ class Node:
         self.process.loop.die()
         self.environment.cluster.clients.remove(self.process.upstream)
         self.process = None
-        self.directory = (
-            MemoryLog() if self._loses_directory else self.directory.reopen()
-        )
-        self._loses_directory = False
-
-    def lose_directory(self) -> None:
-        """Drop the snapshots, as when the node moves to another machine."""
-        self._loses_directory = True
 
     def cut_off_log(self) -> None:
         """Cut the node off from upstream's partitions."""
@@ -201,17 +186,6 @@ class Process:
             lease_ms=plan.session_timeout_ms * 9 // 10,
             counts=GatewayCounts(),
         )
-        self._snapshots: LocalSnapshots | None = None
-        if plan.has_snapshots:
-            self._snapshots = LocalSnapshots(
-                node.directory,
-                Flusher(node.directory, self.loop, threaded=False),
-                self.runtime.shards,
-                self.loop,
-                wall,
-                RoundSchedule(records_min=1, shard_min=5, shard_max=5),
-            )
-            self._snapshots.snapshotter.seconds = lambda: 0.0
         self._opener = ShardOpener(
             LogContext(
                 runtime=self.runtime,
@@ -226,7 +200,6 @@ class Process:
                 wall=wall,
                 slices=Slices(self.loop, lambda: 0.0),
                 fenced=self.ownership.fenced,
-                snapshots=self._snapshots,
             )
         )
         self.member = NodeMember(
@@ -261,12 +234,6 @@ class Process:
     def broadcast(self, event: object) -> None:
         """Send an event to the shards."""
         self.loop.run(lambda: self.runtime.broadcast(event))
-
-    def snapshot(self) -> None:
-        """Write snapshots of the shards with some new records."""
-        for driven in self.runtime.shards:
-            if self._snapshots is not None and driven.phase is Phase.ACTIVE:
-                self._snapshots.consider(driven.where, CHECK_EVERY_BYTES)
 
     def submit_transactional(
         self, request: Any, caller: Caller, respond: Respond

@@ -120,6 +120,7 @@ def _calm_down(world: GatewayWorld) -> None:
     for slot in world.slots:
         if slot.member is not None:
             slot.member.resume()
+    world.settle()
 
 
 def _wait_for_owners(world: GatewayWorld) -> None:

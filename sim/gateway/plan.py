@@ -24,7 +24,6 @@ class GatewayPlan:
     session_timeout_ms: int
     """The session timeout of the nodes in their group."""
     is_static: bool
-    has_snapshots: bool
     last_epoch: int
     """The last epoch of a producer id. With 0 upstream fences nothing."""
     foreign_shard: int | None
@@ -56,7 +55,6 @@ def draw_gateway_plan(rng: Random) -> GatewayPlan:
         shard_count=shard_count,
         session_timeout_ms=rng.choice((3_000, 6_000)),
         is_static=rng.random() < 0.5,
-        has_snapshots=rng.random() < 0.5,
         last_epoch=0 if rng.random() < _ROLLING_SHARE else EPOCH_MAX,
         foreign_shard=rng.randrange(shard_count) if is_foreign else None,
         upstream=_upstream_faults(rng),

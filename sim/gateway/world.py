@@ -122,6 +122,13 @@ class GatewayWorld(Population):
     def step(self, until_ms: int) -> bool:
         """Run one event, and all immediate effects of it."""
         happened = self.clock.step(until_ms)
+        self.settle()
+        self.steps += happened
+        return happened
+
+    def settle(self) -> None:
+        """Run all immediate effects of what has happened, and check them now: what a
+        rule counts from a change counts from its time."""
         self.group.settle()
         members = self.group.member_ids()
         for process in self.processes():
@@ -131,5 +138,3 @@ class GatewayWorld(Population):
                 loop.settle()
                 loop.has_run = False
                 self.gateway_checker.check_changes(process)
-        self.steps += happened
-        return happened

@@ -62,6 +62,18 @@ def answers(*parts: PartitionData) -> Callable[[FetchRequest], FetchResponse]:
     return lambda _: FetchResponse(responses=[topic])
 
 
+def aborted_answers(
+    data: bytes, aborted: tuple[int, int]
+) -> Callable[[FetchRequest], FetchResponse]:
+    """Answer as a broker, which names aborted transactions to read_committed only."""
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        named = aborted if request.isolation_level else (0, 0)
+        return answers(part(data, aborted=named))(request)
+
+    return answer
+
+
 async def test_records_lie_between_the_position_and_the_end() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
@@ -84,7 +96,7 @@ async def test_an_aborted_transaction_ends_with_its_marker() -> None:
     )
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
-        nodes.brokers[0].answers[ApiKey.FETCH] = answers(part(data, aborted=(5, 0)))
+        nodes.brokers[0].answers[ApiKey.FETCH] = aborted_answers(data, (5, 0))
         client = nodes.client()
         values = []
         for committed_only in (True, False):

@@ -15,7 +15,7 @@ from coterie.cli.registry import COMMANDS
 from coterie.settings import Settings
 from tests.docs.page_run import DOCS, ROOT
 
-BUILD_S = 110
+BUILD_S = 240
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,12 @@ FETCH_S: Final = 600.0
 CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"
 # A small heap and the C1 compiler start fast and leave the cores to the tests.
-_JVM: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = (
+    "-Xmx1g",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=128m",
+)
 _LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
 _GROUP_COMMAND: Final = Path(__file__).with_name("GroupCommand.java")
 
@@ -41,7 +46,7 @@ BASE: Final[Mapping[str, str]] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "3",
-    "group.initial.rebalance.delay.ms": "100",
+    "group.initial.rebalance.delay.ms": "300",
     # Kafka keeps the positions of share groups in another internal topic.
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",

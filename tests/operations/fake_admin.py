@@ -8,6 +8,7 @@ from typing import Any
 
 from coterie.auth.acl import AclBinding, AclBindingFilter
 from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.fetch import FirstRecord
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
 from coterie.client.admin.groups import (
     GroupDescription,
@@ -28,7 +29,7 @@ from coterie.client.admin.log_offsets import (
 from coterie.client.admin.results import Progress, Results
 from coterie.client.admin.topics import PartitionDescription, TopicDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
-from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.types import GroupId, LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 NODE = Node(1, "broker", 9092)
@@ -36,10 +37,12 @@ NODE = Node(1, "broker", 9092)
 
 @dataclass
 class FakeLog:
-    """A log: the timestamps of the records from `start` on."""
+    """A log: the timestamps of the records from `start` on. `markers` are the offsets
+    of transaction markers among them."""
 
     start: int = 0
     times: list[int] = field(default_factory=list)
+    markers: frozenset[int] = frozenset()
 
     @property
     def end(self) -> int:
@@ -48,6 +51,12 @@ class FakeLog:
     @classmethod
     def of(cls, start: int, end: int, *, step_ms: int = 1_000) -> FakeLog:
         return cls(start, [step_ms * offset for offset in range(start, end)])
+
+    def first_record(self, offset: int) -> FirstRecord | None:
+        for at in range(max(offset, self.start), self.end):
+            if at not in self.markers:
+                return FirstRecord(at, self.times[at - self.start])
+        return None
 
     def find(self, spec: OffsetSpec) -> LogOffsetInfo:
         if isinstance(spec, AtTime):
@@ -81,6 +90,7 @@ class FakeAdmin(AdminClient):
     topic_errors: dict[TopicName, CoterieError] = field(default_factory=dict)
     topic_ids: dict[TopicName, bytes] = field(default_factory=dict)
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
+    topic_ids: dict[TopicName, TopicId] = field(default_factory=dict)
     cannot_filter: bool = False
     is_classic_only: bool = False
     hides_topics: bool = False
@@ -211,21 +221,23 @@ class FakeAdmin(AdminClient):
                 values[at] = self.logs[at].find(spec)
         return Results(values, errors)
 
-    async def record_times(
+    async def first_records(
         self,
-        wanted: Mapping[TopicPartition, LogOffset],
+        wanted: Mapping[TopicPartition, Collection[LogOffset]],
         *,
+        committed_only: bool = False,
         progress: Progress | None = None,
-    ) -> Results[TopicPartition, int]:
-        self.record("record_times", dict(wanted))
+    ) -> Results[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
+        if wanted:
+            self.record("first_records", {at: [*wanted[at]] for at in wanted})
         refused = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if self.cannot_read:
             return Results({}, dict.fromkeys(wanted, refused))
         return Results(
             {
-                at: self.logs[at].times[offset - self.logs[at].start]
-                for at, offset in wanted.items()
-                if at in self.logs and offset >= self.logs[at].start
+                at: {each: self.logs[at].first_record(each) for each in offsets}
+                for at, offsets in wanted.items()
+                if at in self.logs
             }
         )
 

@@ -12,6 +12,7 @@ from coterie.client.admin.log_offsets import AtTime
 from coterie.operations.lag import group_lag, with_time_lags
 from coterie.operations.time_lag import (
     FETCHES_MAX,
+    NO_LAG,
     ROUNDS_MAX,
     LagPosition,
     TimeLag,
@@ -40,17 +41,17 @@ def test_the_time_lag_uses_the_timestamp_of_the_record() -> None:
     found = asyncio.run(time_lags(admin, [place, later, place], now_ms=10_000))
     assert found[place] == TimeLag(8_000, TimeLagMethod.EXACT, 0)
     assert found[later] == TimeLag(7_000, TimeLagMethod.EXACT, 0)
-    assert not admin.logs_asked
-    assert len(admin.calls) == 2
+    assert admin.calls == ["first_records"]
 
 
 def test_many_records_are_searched_by_time_in_shared_rounds() -> None:
-    partitions = [TopicPartition("t", number) for number in range(FETCHES_MAX + 1)]
+    partitions = [TopicPartition("t", number) for number in range(FETCHES_MAX + 9)]
     admin = FakeAdmin(logs={at: FakeLog(0, [1_000, 2_000]) for at in partitions})
     places = [LagPosition(at, 0, 2) for at in partitions]
     found = asyncio.run(time_lags(admin, places, now_ms=10_000))
     assert {each.ms for each in found.values()} == {9_000}
-    assert admin.calls == ["list_offsets"]
+    assert admin.calls == ["first_records", "list_offsets"]
+    assert len(admin.logs_asked[0][0]) == 9
 
 
 def test_a_group_at_the_log_end_has_time_lag_zero_without_a_request() -> None:
@@ -79,7 +80,29 @@ def test_a_record_without_a_timestamp_has_an_unknown_time_lag() -> None:
     place = LagPosition(T0, 1, 3)
     admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, -1, 3_000])})
     found = asyncio.run(time_lags(admin, [place], now_ms=10_000))
-    assert found[place].method is not TimeLagMethod.EXACT
+    assert found[place] == TimeLag()
+
+
+def test_a_marker_at_the_end_is_no_unread_record() -> None:
+    log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({2}))
+    places = [LagPosition(T0, offset, 3) for offset in (1, 2)]
+    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), places, now_ms=DAY))
+    assert found[places[0]] == TimeLag(DAY - 2_000, TimeLagMethod.EXACT, 0)
+    assert found[places[1]] == NO_LAG
+
+
+def test_a_record_written_after_the_end_was_listed_is_not_unread_yet() -> None:
+    log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({1}))
+    place = LagPosition(T0, 1, 2)
+    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), [place], now_ms=DAY))
+    assert found[place] == NO_LAG
+
+
+def test_a_position_below_a_marker_counts_from_the_record_behind_it() -> None:
+    log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({0, 1}))
+    place = LagPosition(T0, 0, 3)
+    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), [place], now_ms=10_000))
+    assert found[place] == TimeLag(7_000, TimeLagMethod.EXACT, 0)
 
 
 def test_an_unreadable_log_has_an_unknown_time_lag() -> None:
@@ -159,4 +182,4 @@ def test_groups_at_one_offset_share_a_request() -> None:
     admin.requests.clear()
     timed = asyncio.run(with_time_lags(admin, found, now_ms=10_000))
     assert [row.time_lag_ms for row in timed.rows] == [9_000, 9_000, 7_000, 0]
-    assert [argument for _, argument in admin.requests] == [{T0: 0}, {T0: 2}]
+    assert [argument for _, argument in admin.requests] == [{T0: [0, 2]}]

@@ -25,6 +25,7 @@ Open: TypeAlias = Callable[..., Tab]
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
 RIGHT_TO_LEFT = "\u202eevil\u202c \u05d0\u05d1\u05d2"
 LONG = "x" * 249
+WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,8 @@ def test_a_row_moves_when_a_consumer_starts(
     cells = "[...row.children].slice(1, 6).map((e) => e.innerText).join(' ')"
     assert tab.until(row("starting", cells)) == "Empty classic 0 0 16"
     with consuming(kafka, "starting") as consumer:
+        for _ in range(16):
+            assert consumer.poll(WAIT_S) is not None
         shown = "row.children[1].innerText === 'Stable'"
         eventually(
             lambda: consumer.poll(0.1) is None and tab.run(row("starting", shown)),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         FeatureUpdate,
         LevelRange,
     )
+    from coterie.client.admin.fetch import FirstRecord
     from coterie.client.admin.group_changes import MemberToRemove
     from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
     from coterie.client.admin.groups import (
@@ -187,6 +188,7 @@ _MODULES: Final = {
         "Tasks",
         "Topology",
     ),
+    "coterie.client.admin.fetch": ("FirstRecord",),
     "coterie.client.admin.log_dirs": ("LogDir",),
     "coterie.client.admin.log_offsets": (
         "AtTime",
@@ -369,6 +371,7 @@ __all__ = [
     "ErrorCode",
     "FeatureChange",
     "FeatureUpdate",
+    "FirstRecord",
     "FixedToken",
     "Grant",
     "GroupDescription",

@@ -11,7 +11,7 @@ transactions (KIP-98).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from coterie.client.admin.fetch import FetchResult, fetch_logs
@@ -19,17 +19,8 @@ from coterie.client.admin.leaders import LeaderCache
 from coterie.client.admin.results import Results
 from coterie.client.cluster import Cluster
 from coterie.errors import ClientError, CoterieError, MalformedFrame
-from coterie.types import LogOffset, ProducerId, TopicPartition
-from coterie.wire.record_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
-    BatchHeader,
-    LogRecord,
-    crc_matches,
-    decode_marker,
-    decode_records,
-    read_header,
-)
+from coterie.types import LogOffset, TopicPartition
+from coterie.wire.record_batch import LogRecord, crc_matches, decode_records
 
 _BYTES_MAX: Final = 1024 * 1024
 _FRUITLESS_MAX: Final = 20
@@ -113,17 +104,16 @@ class RecordReader:
         start = position = self.positions[key]
         end = None if self._ends is None else self._ends[key]
         records: list[LogRecord] = []
-        aborted = _AbortedProducers(result) if self._committed_only else None
         try:
-            for header, batch in _whole_batches(result.data):
-                if not crc_matches(batch):
+            for batch in result.batches():
+                if not crc_matches(batch.data):
                     raise MalformedFrame("its checksum is wrong")
-                position = max(position, header.last_offset + 1)
-                if (aborted and aborted.has(header, batch)) or header.is_control:
+                position = max(position, batch.header.last_offset + 1)
+                if batch.is_hidden:
                     continue
                 records += (
                     each
-                    for each in decode_records(batch, header)
+                    for each in decode_records(batch.data, batch.header)
                     if each.offset >= start and (end is None or each.offset < end)
                 )
         except MalformedFrame as error:
@@ -149,38 +139,3 @@ class RecordReader:
                 f"partition {key.topic}-{key.partition} returns no records from offset "
                 f"{self.positions[key]} on, though it ends at {self._ends[key]}"
             )
-
-
-class _AbortedProducers:
-    """The producers whose batches are aborted at the current place of a response."""
-
-    def __init__(self, result: FetchResult) -> None:
-        self._next = sorted(result.aborted, key=lambda each: each.first_offset)
-        self._producers: set[ProducerId] = set()
-
-    def has(self, header: BatchHeader, batch: bytes) -> bool:
-        """Advance to a batch; return whether its records are aborted."""
-        while self._next and self._next[0].first_offset <= header.last_offset:
-            self._producers.add(self._next.pop(0).producer_id)
-        if not header.is_transactional or header.producer_id not in self._producers:
-            return False
-        if header.is_control:
-            marker = decode_marker(decode_records(batch, header)[0])
-            if marker is not None and not marker.commit:
-                self._producers.discard(header.producer_id)
-        return True
-
-
-def _whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Yield the batches of a response, without a last one that is truncated.
-
-    Raises MalformedFrame for batches of other formats.
-    """
-    at = 0
-    while len(data) - at >= HEADER_BYTES:
-        size = int.from_bytes(data[at + 8 : at + LENGTH_END], "big") + LENGTH_END
-        if size > len(data) - at:
-            return
-        header = read_header(data, at)
-        yield header, data[at : at + header.size_bytes]
-        at += header.size_bytes

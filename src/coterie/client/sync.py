@@ -83,7 +83,7 @@ class SyncAdmin:
     alter_share_group_offsets = _blocking(AdminClient.alter_share_group_offsets)
     delete_share_group_offsets = _blocking(AdminClient.delete_share_group_offsets)
     list_offsets = _blocking(AdminClient.list_offsets)
-    record_times = _blocking(AdminClient.record_times)
+    first_records = _blocking(AdminClient.first_records)
     delete_records = _blocking(AdminClient.delete_records)
     describe_log_dirs = _blocking(AdminClient.describe_log_dirs)
     describe_topics = _blocking(AdminClient.describe_topics)

@@ -39,7 +39,7 @@ class NodeMonitor:
         self.status = status
         self._plan = plan
         self._monitoring = Monitoring(
-            broker, connections, plan.directory, readiness=status.readiness
+            broker, connections, None, readiness=status.readiness
         )
         GatewayMetrics(self._monitoring.registry, status)
 

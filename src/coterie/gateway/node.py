@@ -18,8 +18,6 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
-from coterie.broker.log.stores import open_log
-from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.system import suspended_clock, wall_clock
 from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.call import Handler
@@ -32,7 +30,6 @@ from coterie.errors import CoterieError
 from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
-from coterie.gateway.log.local_snapshots import LocalSnapshots, store_directory
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
@@ -300,7 +297,6 @@ class Gateway:
             slices=Slices(loop),
             fenced=fenced,
             counts=self.counts,
-            snapshots=self._open_snapshots(topic),
         )
         self._ownership = Ownership(
             self.broker.runtime,
@@ -310,26 +306,6 @@ class Gateway:
             lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
             counts=self.counts,
         )
-
-    def _open_snapshots(self, topic: ShardsTopic) -> LocalSnapshots | None:
-        """Open the local snapshots. Raises LogError."""
-        directory, runtime = self.plan.directory, self.broker.runtime
-        if directory is None:
-            return None
-        if not topic.has_id:
-            _LOGGER.warning(
-                "upstream has no topic ids (Kafka 2.8), so %s is not used: a snapshot "
-                "might belong to a deleted topic",
-                directory,
-            )
-            return None
-        loop = asyncio.get_running_loop()
-        log = open_log(store_directory(directory, topic))
-        flusher = Flusher(log, loop)
-        snapshots = LocalSnapshots(log, flusher, runtime.shards, loop, wall_clock)
-        self._running.callback(snapshots.close)
-        runtime.on_growth(snapshots.consider)
-        return snapshots
 
     async def _start_monitor(self, topic: ShardsTopic) -> None:
         """Open the port of metrics and the status, and tell other nodes of it."""

@@ -74,8 +74,6 @@ class GatewayPlan:
     upstream cluster."""
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     """Time without a heartbeat after which upstream gives the shards to other nodes."""
-    directory: Path | None = None
-    """The directory of snapshots; None for none."""
     is_adopting: bool = False
     """Whether the first request for an unknown group fetches its offsets upstream."""
     mirror_interval_ms: int | None = None

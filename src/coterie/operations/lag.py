@@ -138,6 +138,8 @@ class GroupLagReport(Partial[GroupId]):
     """The lag of groups, in the order requested."""
 
     groups: tuple[GroupLag, ...]
+    committed_only: bool = False
+    """Whether logs end at their last stable offsets."""
 
     @property
     def errors(self) -> Mapping[GroupId, CoterieError]:
@@ -230,7 +232,8 @@ async def group_lag(
                 shares.values.get(group_id),
             )
             for group_id in wanted
-        )
+        ),
+        committed_only,
     )
 
 
@@ -362,7 +365,9 @@ async def with_time_lags(
     Rows of several groups at the same offset of a log share one request.
     """
     positions = {each for row in report.rows if (each := lag_position(row))}
-    found = await time_lags(admin, sorted(positions), now_ms=now_ms)
+    found = await time_lags(
+        admin, sorted(positions), now_ms=now_ms, committed_only=report.committed_only
+    )
 
     def timed(row: PartitionLag) -> PartitionLag:
         if row.topic is None:
@@ -380,7 +385,8 @@ async def with_time_lags(
         tuple(
             replace(group, rows=tuple(map(timed, group.rows)))
             for group in report.groups
-        )
+        ),
+        report.committed_only,
     )
 
 

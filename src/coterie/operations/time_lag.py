@@ -1,28 +1,35 @@
 """Lag in milliseconds: the age of the first record that a group has not read.
 
+This is the one definition of it: of `describe`, `lag`, the exporter and the live page.
+
+- A record is what a consumer returns. A transaction marker is none, and neither are the
+  records of an aborted transaction where only committed ones count.
+- Without an unread record the lag is 0, whatever the difference of offsets: only a
+  marker may be left.
+- The age counts from the record's timestamp, which its producer may set: a mirrored
+  record is as old as its original. A record from the future has age 0.
+
 Each result names its method:
 
-- exact: the lag is 0 without an unread record; otherwise the record's timestamp was
-  read.
+- exact: the timestamp of the record was read, or there is no unread record.
 - interpolated: the timestamp lies between two known times and is interpolated as if
-  records were evenly distributed; `error_ms` bounds the error.
+  records were evenly distributed. `error_ms` bounds the error while timestamps grow
+  with offsets; where producers' clocks differ, the difference adds to it.
 - unknown: the broker could not provide it; the value is null.
 
 Reading a timestamp takes a Fetch of its batch, with READ on the topic and one request
 per record. Without that permission, and for many records, the offset is searched by
 time: ListOffsets returns the first record at or after a time, until that is the wanted
 record or the times around it are close. A search needs DESCRIBE only, and one request
-for each broker and round, whatever the number of partitions.
-
-Timestamps are assumed to grow with offsets. Where producers set them
-(message.timestamp.type=CreateTime) and their clocks differ, a result may be off by that
-difference. A record with a timestamp in the future has age 0.
+for each broker and round, whatever the number of partitions. It takes a marker for a
+record.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -32,11 +39,12 @@ from coterie.types import LogOffset, TopicPartition
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
+    from coterie.client.admin.fetch import FirstRecord
 
 T = TypeVar("T")
 
-FETCHES_MAX: Final = 200
-"""The most records whose timestamps are fetched; more are searched by time."""
+FETCHES_MAX: Final = 800
+"""The most records whose timestamps are fetched; others are searched by time."""
 ROUNDS_MAX: Final = 12
 """The most rounds of a search."""
 _CLOSE_MS: Final = 1_000
@@ -68,32 +76,64 @@ class TimeLag:
     ms: int | None = None
     method: TimeLagMethod = TimeLagMethod.UNKNOWN
     error_ms: int | None = None
+    record_time_ms: int | None = field(default=None, compare=False)
+    """The timestamp of the record, which may be in the future; None without an unread
+    record and where it is unknown."""
+
+    @classmethod
+    def since(
+        cls, record_time_ms: int, now_ms: int, method: TimeLagMethod, error_ms: int = 0
+    ) -> TimeLag:
+        """Return the lag at `now_ms` of a group whose first unread record has this
+        timestamp."""
+        age_ms = max(0, now_ms - record_time_ms)
+        return cls(age_ms, method, error_ms, record_time_ms)
+
+
+NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
+"""The lag of a group without an unread record."""
 
 
 async def time_lags(
-    admin: AdminClient, positions: Iterable[LagPosition], *, now_ms: int
+    admin: AdminClient,
+    positions: Iterable[LagPosition],
+    *,
+    now_ms: int,
+    committed_only: bool = False,
 ) -> dict[LagPosition, TimeLag]:
-    """Return the age at `now_ms` of the first record from each position on."""
+    """Return the age at `now_ms` of the first record from each position on.
+
+    The records of the first `FETCHES_MAX` positions that are not at the end are
+    fetched. With `committed_only` records of aborted transactions do not count.
+    """
     lags: dict[LagPosition, TimeLag] = {}
     behind: list[LagPosition] = []
     for each in dict.fromkeys(positions):
         if each.next_offset >= each.end:
-            lags[each] = TimeLag(0, TimeLagMethod.EXACT, 0)
+            lags[each] = NO_LAG
         else:
             behind.append(each)
-    if len(behind) <= FETCHES_MAX:
-        for batch in _one_a_partition(behind, lambda each: each.partition):
-            offsets = {at: each.next_offset for at, each in batch.items()}
-            for at, time_ms in (await admin.record_times(offsets)).values.items():
-                if time_ms >= 0:
-                    age_ms = max(0, now_ms - time_ms)
-                    lags[batch[at]] = TimeLag(age_ms, TimeLagMethod.EXACT, 0)
+    offsets: dict[TopicPartition, list[LogOffset]] = defaultdict(list)
+    for each in behind[:FETCHES_MAX]:
+        offsets[each.partition].append(each.next_offset)
+    fetched = await admin.first_records(offsets, committed_only=committed_only)
+    for each in behind[:FETCHES_MAX]:
+        if (records := fetched.values.get(each.partition)) is not None:
+            lags[each] = _age(each, records[each.next_offset], now_ms)
     searches = [_Search(each, now_ms) for each in behind if each not in lags]
     for _ in range(ROUNDS_MAX):
         if not (running := [each for each in searches if not each.is_done]):
             break
         await _run_round(admin, running)
     return lags | {each.position: each.result() for each in searches}
+
+
+def _age(position: LagPosition, first: FirstRecord | None, now_ms: int) -> TimeLag:
+    if first is None or first.offset >= position.end:
+        return NO_LAG
+    if first.timestamp_ms < 0:
+        return TimeLag()
+    return TimeLag.since(first.timestamp_ms, now_ms, TimeLagMethod.EXACT)
 
 
 async def _run_round(admin: AdminClient, searches: Iterable[_Search]) -> None:
@@ -110,12 +150,13 @@ def _one_a_partition(
 ) -> list[dict[TopicPartition, T]]:
     """Split items into rounds, each with at most one item per partition."""
     rounds: list[dict[TopicPartition, T]] = []
+    rounds_of: Counter[TopicPartition] = Counter()
     for item in items:
         at = partition(item)
-        fitting = next((each for each in rounds if at not in each), None)
-        if fitting is None:
-            rounds.append(fitting := {})
-        fitting[at] = item
+        if rounds_of[at] == len(rounds):
+            rounds.append({})
+        rounds[rounds_of[at]][at] = item
+        rounds_of[at] += 1
     return rounds
 
 
@@ -179,12 +220,12 @@ class _Search:
     def result(self) -> TimeLag:
         """Return the lag by the current bounds."""
         if self._exact_ms is not None and self._exact_ms >= 0:
-            return TimeLag(self._ago(self._exact_ms), TimeLagMethod.EXACT, 0)
+            return TimeLag.since(self._exact_ms, self._now_ms, TimeLagMethod.EXACT)
         if self._is_lost or self._low is None:
             return TimeLag()
         guess, low_ms, high_ms = self._even_ms(), self._low[1], self._high[1]
         error_ms = max(guess - low_ms, high_ms - guess)
-        return TimeLag(self._ago(guess), TimeLagMethod.INTERPOLATED, error_ms)
+        return TimeLag.since(guess, self._now_ms, TimeLagMethod.INTERPOLATED, error_ms)
 
     def _ago(self, timestamp_ms: int) -> int:
         return max(0, self._now_ms - timestamp_ms)

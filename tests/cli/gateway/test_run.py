@@ -38,14 +38,14 @@ def test_a_node_listens_on_loopback_and_port_9192_by_default() -> None:
     assert made.node.endswith("-9192")
     assert (made.topic, made.partition_count) == ("__coterie_gateway", 50)
     assert made.authorizer is AuthorizerKind.UPSTREAM
-    assert (made.mirror_interval_ms, made.directory, made.metrics_port) == (None,) * 3
+    assert (made.mirror_interval_ms, made.metrics_port) == (None, None)
 
 
 def test_every_option_reaches_the_plan() -> None:
     made = plan(
         "--upstream a:1,b:2 --name eu --node gw-1 --listen SSL://0.0.0.0:9000 "
         "--advertise gw.example:19000 --session-timeout 6s --partitions 7 "
-        "--replication-factor 3 --data state --adopt --mirror 1m --authorizer none "
+        "--replication-factor 3 --adopt --mirror 1m --authorizer none "
         "--metrics-port 9644 -X client.id=gateway"
     )
     assert made.bootstrap == "a:1,b:2"
@@ -53,7 +53,7 @@ def test_every_option_reaches_the_plan() -> None:
     assert (made.host, made.port, made.protocol) == ("0.0.0.0", 9000, "SSL")
     assert (made.advertised_host, made.advertised_port) == ("gw.example", 19_000)
     assert (made.partition_count, made.replication_factor) == (7, 3)
-    assert (made.directory, made.is_adopting) == (Path("state"), True)
+    assert made.is_adopting
     assert (made.mirror_interval_ms, made.metrics_port) == (60_000, 9644)
     assert made.authorizer is AuthorizerKind.NONE
     assert made.client.client_id == "gateway"

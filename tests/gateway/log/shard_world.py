@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coterie.broker.log.memory import MemoryLog
-from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.shards import Phase
-from coterie.broker.runtime.snapshots import CHECK_EVERY_BYTES, RoundSchedule
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.local_snapshots import LocalSnapshots
 from coterie.gateway.log.opening import LogContext, Opening, ShardOpener
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.log.slices import Slices
@@ -34,8 +30,6 @@ class Node(World):
     shared: FakeUpstream | None = None
     """The upstream cluster of another node."""
     context_changes: dict[str, Any] = field(default_factory=dict)
-    store: MemoryLog | None = None
-    """The store of local snapshots; None for none."""
     opened: list[Opening] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,16 +49,6 @@ class Node(World):
             slices=Slices(self.loop, lambda: 0.0),
             fenced=self._fenced,
         )
-        if self.store is not None:
-            self.local = LocalSnapshots(
-                self.store,
-                Flusher(self.store, self.loop, threaded=False),
-                self.runtime.shards,
-                self.loop,
-                self.loop.clock,
-                RoundSchedule(records_min=1, shard_min=1, shard_max=1),
-            )
-            context = replace(context, snapshots=self.local)
         self.context = replace(context, **self.context_changes)
         self.opener = ShardOpener(self.context)
         self.counts = GatewayCounts()
@@ -105,11 +89,6 @@ class Node(World):
         return commit_error(
             self.call(commit_request(group_id, offset, partition), group_id)
         )
-
-    def take_snapshots(self) -> None:
-        """Write what has changed, as after much growth."""
-        self.local.consider(self.runtime.shards[0].where, CHECK_EVERY_BYTES)
-        self.loop.advance(1)
 
     def is_active(self, group_id: str) -> bool:
         return self.driven(group_id).phase is Phase.ACTIVE

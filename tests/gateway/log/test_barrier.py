@@ -79,32 +79,3 @@ def test_a_repeated_barrier_supersedes_no_other_producer() -> None:
     zombie = BARRIER._replace(time_ms=3_000, is_repeated=True)
     assert not lineage.observe(header_of(1, 5), zombie)
     assert lineage.accepts(header_of(2, 0))
-
-
-def test_a_snapshot_knows_the_owners_before_its_own() -> None:
-    """Drop the late batch of an earlier owner: producer ids do not tell that it is not
-    of a later one, whose barrier is compacted.
-    """
-    lineage = Lineage()
-    assert lineage.accepts(header_of(9, 0))
-    lineage.observe(header_of(7, 3), BARRIER)
-    lineage.observe(header_of(8, 0), BARRIER._replace(time_ms=2_000))
-    loaded = Lineage.from_bytes(lineage.to_bytes())
-    late = BARRIER._replace(time_ms=3_000, is_repeated=True)
-    for earlier in (9, 7):
-        assert not loaded.accepts(header_of(earlier, 4))
-        assert not loaded.observe(header_of(earlier, 4), late)
-    assert loaded.accepts(header_of(8, 0))
-    assert loaded.accepts(header_of(6, 0))
-    assert not loaded.accepts(header_of(8, 0))
-    assert not loaded.accepts(header_of(8, 1))
-
-
-def test_a_later_owner_after_a_snapshot_may_have_only_a_repeated_barrier() -> None:
-    lineage = Lineage()
-    lineage.observe(header_of(8, 0), BARRIER)
-    loaded = Lineage.from_bytes(lineage.to_bytes())
-    repeated = BARRIER._replace(time_ms=2_000, is_repeated=True)
-    assert loaded.observe(header_of(6, 0), repeated)
-    assert loaded.accepts(header_of(6, 0))
-    assert not loaded.accepts(header_of(8, 0))

@@ -33,6 +33,7 @@ JVM: Final = (
     "-Xmx384m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=128m",
     "-XX:+ExitOnOutOfMemoryError",
 )
 _SETTINGS: Final[Mapping[str, str]] = {

@@ -25,7 +25,11 @@ from tests.interop.kafka import (
 from tests.support.waiting import eventually
 
 FETCH_S: Final = 600.0
-_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=128m",
+)
 
 
 class Release(NamedTuple):

@@ -1,22 +1,25 @@
-"""The times of log offsets that polls collect."""
+"""What polls learn about the records of logs."""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import accumulate
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.operations.exporter.log_times import (
     POINTS_MAX,
     REFUSED_MS,
-    ROUNDS_MAX,
     LogTimes,
+    _Points,
 )
 from coterie.operations.time_lag import (
     FETCHES_MAX,
+    NO_LAG,
     LagPosition,
     TimeLag,
     TimeLagMethod,
@@ -27,124 +30,184 @@ from tests.operations.fake_admin import FakeAdmin, FakeLog
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 INTERVAL_MS = 30_000
 HOUR_MS = 3_600_000
+ID, OTHER_ID = b"1" * 16, b"2" * 16
 
 
-def ends_added(*ends: tuple[int, int]) -> LogTimes:
-    """Return the times of a log with polls (end, ms)."""
-    times = LogTimes(INTERVAL_MS)
-    for end, at_ms in ends:
-        times.add_ends({T0: end}, at_ms, at_ms)
-    return times
+class Polls:
+    """Polls of a log whose records come later, and the positions of groups on it."""
+
+    def __init__(self, log: FakeLog) -> None:
+        self.admin = FakeAdmin(logs={T0: log})
+        self.times = LogTimes(INTERVAL_MS)
+        self.topic_id = ID
+
+    def poll(self, now_ms: int, *offsets: int) -> list[TimeLag]:
+        """Return the time lags of groups at some offsets."""
+        self.admin.calls.clear()
+        ends = {at: log.end for at, log in self.admin.logs.items()}
+        self.times.add_ends(ends, {"t": self.topic_id}, now_ms, now_ms)
+        positions = [LagPosition(T0, each, ends[T0]) for each in offsets]
+        found = asyncio.run(self.times.time_lags(self.admin, positions, now_ms))
+        return [found[each] for each in positions]
+
+    def append(self, *times_ms: int) -> None:
+        log = self.admin.logs[T0]
+        self.admin.logs[T0] = replace(log, times=[*log.times, *times_ms])
+
+    @property
+    def has_asked(self) -> bool:
+        return bool(self.admin.calls)
 
 
-def refined(times: LogTimes, admin: FakeAdmin, now_ms: int, *offsets: int) -> None:
-    positions = [LagPosition(T0, each, admin.logs[T0].end) for each in offsets]
-    asyncio.run(times.time_lags(admin, positions, now_ms))
+def exact(age_ms: int) -> TimeLag:
+    return TimeLag(age_ms, TimeLagMethod.EXACT, 0)
 
 
 def test_a_group_at_the_log_end_has_no_time_lag() -> None:
-    times = LogTimes(INTERVAL_MS)
-    lag = times.time_lag(LagPosition(T0, 9, 9), HOUR_MS)
-    assert lag == TimeLag(0, TimeLagMethod.EXACT, 0)
+    polls = Polls(FakeLog.of(0, 9))
+    assert polls.poll(HOUR_MS, 9) == [NO_LAG]
+    assert not polls.has_asked
 
 
-def test_a_record_between_two_polls_is_interpolated_with_the_bound_of_its_error() -> (
-    None
-):
-    times = ends_added((100, 0), (200, 30_000))
-    lag = times.time_lag(LagPosition(T0, 150, 200), 40_000)
-    assert lag == TimeLag(25_000, TimeLagMethod.INTERPOLATED, 15_000)
+def test_a_record_is_read_once_for_all_groups_and_polls() -> None:
+    polls = Polls(FakeLog.of(0, 9, step_ms=1_000))
+    assert polls.poll(HOUR_MS, 4, 4) == [exact(HOUR_MS - 4_000)] * 2
+    assert polls.admin.requests == [("first_records", {T0: [4]})]
+    polls.append(HOUR_MS)
+    assert polls.poll(HOUR_MS + 1, 4) == [exact(HOUR_MS - 3_999)]
+    assert not polls.has_asked
 
 
-def test_a_log_that_was_idle_bounds_its_next_record_by_the_last_poll_before() -> None:
-    times = ends_added((100, 0), (100, HOUR_MS), (101, HOUR_MS + 1_000))
-    lag = times.time_lag(LagPosition(T0, 100, 101), HOUR_MS + 1_000)
-    assert lag == TimeLag(1_000, TimeLagMethod.INTERPOLATED, 1_000)
+def test_old_times_of_mirrored_records_count_from_the_first_poll_on() -> None:
+    polls = Polls(FakeLog(0, [0] * 5))
+    polls.poll(2 * HOUR_MS, 5)
+    for poll in range(1, 5):
+        polls.append(*range(10))
+        now_ms = 2 * HOUR_MS + poll * INTERVAL_MS
+        assert polls.poll(now_ms, 5) == [exact(now_ms)]
 
 
-def test_a_record_older_than_the_polls_is_unknown_until_it_is_queried() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 100, step_ms=1_000)})
-    times = ends_added((100, 100_000))
-    position = LagPosition(T0, 40, 100)
-    assert times.time_lag(position, 100_000) == TimeLag()
-    refined(times, admin, 100_000, 40)
-    assert times.time_lag(position, 100_000) == TimeLag(60_000, TimeLagMethod.EXACT, 0)
+def test_a_record_from_the_future_has_age_zero_until_its_time() -> None:
+    polls = Polls(FakeLog(0, [HOUR_MS]))
+    assert polls.poll(HOUR_MS - 10_000, 0) == [exact(0)]
+    assert polls.poll(HOUR_MS + 10_000, 0) == [exact(10_000)]
 
 
-def test_one_query_a_partition_and_round_serves_all_groups_on_it() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 1_000, step_ms=10_000)})
-    times = ends_added((1_000, 10_000_000))
-    refined(times, admin, 10_000_000, *range(1_000))
-    assert admin.calls == ["record_times"] * ROUNDS_MAX
-    lag = times.time_lag(LagPosition(T0, 500, 1_000), 10_000_000)
-    assert lag.ms is not None
-    assert lag.error_ms is not None
-    assert abs(lag.ms - 5_000_000) <= lag.error_ms
+def test_a_marker_that_is_left_has_no_age_and_is_read_once() -> None:
+    polls = Polls(FakeLog(0, [0, 0], markers=frozenset({1})))
+    assert polls.poll(HOUR_MS, 1) == [NO_LAG]
+    assert polls.poll(2 * HOUR_MS, 1) == [NO_LAG]
+    assert not polls.has_asked
+    polls.append(2 * HOUR_MS)
+    assert polls.poll(3 * HOUR_MS, 1) == [exact(HOUR_MS)]
 
 
-def test_queries_end_when_the_positions_are_accurate() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 1_000, step_ms=10_000)})
-    times = ends_added((1_000, 10_000_000))
-    for _ in range(10):
-        refined(times, admin, 10_000_000, *range(990))
-    admin.calls.clear()
-    refined(times, admin, 10_000_000, *range(990))
-    assert not admin.calls
+@pytest.mark.parametrize("grown_to", [100, 300])
+def test_what_was_known_of_a_topic_created_again_is_forgotten(grown_to: int) -> None:
+    polls = Polls(FakeLog.of(0, 200, step_ms=1))
+    assert polls.poll(HOUR_MS, 50) == [exact(HOUR_MS - 50)]
+    polls.admin.logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * grown_to)
+    polls.topic_id = OTHER_ID
+    assert polls.poll(HOUR_MS + 10_000, 50) == [exact(5_000)]
 
 
-def test_accurate_positions_are_not_queried() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 200)})
-    refined(ends_added((100, 0), (200, 30_000)), admin, 40_000, 150)
-    assert not admin.calls
+def test_a_log_that_became_shorter_was_created_again_on_old_brokers() -> None:
+    polls = Polls(FakeLog.of(0, 200, step_ms=1))
+    polls.poll(HOUR_MS, 50)
+    polls.admin.logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * 100)
+    assert polls.poll(HOUR_MS + 10_000, 50) == [exact(5_000)]
+
+
+def test_the_records_of_a_log_without_groups_are_forgotten() -> None:
+    polls = Polls(FakeLog.of(0, 200))
+    polls.poll(HOUR_MS, 50)
+    polls.times.add_ends({T1: 5}, {}, HOUR_MS, HOUR_MS)
+    polls.poll(HOUR_MS, 50)
+    assert polls.has_asked
 
 
 def test_a_partition_without_timestamps_is_queried_again_after_a_while() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog(0, [-1, -1])}, cannot_read=True)
-    times = ends_added((2, HOUR_MS))
-    refined(times, admin, HOUR_MS, 1)
-    queries = len(admin.calls)
-    times.add_ends({T0: 2}, HOUR_MS + 1, HOUR_MS + 1)
-    refined(times, admin, HOUR_MS + 1, 1)
-    assert len(admin.calls) == queries
-    later_ms = HOUR_MS + REFUSED_MS
-    times.add_ends({T0: 2}, later_ms, later_ms)
-    refined(times, admin, later_ms, 1)
-    assert len(admin.calls) > queries
+    polls = Polls(FakeLog(0, [-1, -1]))
+    assert polls.poll(HOUR_MS, 1) == [TimeLag()]
+    assert polls.has_asked
+    polls.poll(HOUR_MS + 1, 1)
+    assert not polls.has_asked
+    polls.poll(HOUR_MS + REFUSED_MS, 1)
+    assert polls.has_asked
 
 
-def test_a_round_queries_a_bounded_number_of_partitions() -> None:
-    logs = {
-        TopicPartition("t", number): FakeLog.of(0, 10)
-        for number in range(2 * FETCHES_MAX)
+def many_positions(polls: Polls, now_ms: int) -> dict[LagPosition, TimeLag]:
+    """Poll groups at every offset of a log that is longer than the bound of fetches."""
+    end = polls.admin.logs[T0].end
+    assert end > 2 * FETCHES_MAX
+    positions = [LagPosition(T0, each, end) for each in range(end)]
+    return asyncio.run(polls.times.time_lags(polls.admin, positions, now_ms))
+
+
+def test_more_records_than_fetches_are_interpolated_between_polls() -> None:
+    polls = Polls(FakeLog(0, []))
+    polls.poll(0)
+    count = 3 * FETCHES_MAX
+    polls.append(*(each * INTERVAL_MS // count for each in range(count)))
+    polls.poll(INTERVAL_MS)
+    polls.append(*[INTERVAL_MS + 1] * 9)
+    polls.poll(INTERVAL_MS + 2)
+    found = many_positions(polls, INTERVAL_MS + 2)
+    [asked] = [wanted for name, wanted in polls.admin.requests if wanted]
+    assert isinstance(asked, dict)
+    assert len(asked[T0]) == FETCHES_MAX
+    assert {each.method for each in found.values()} == {
+        TimeLagMethod.EXACT,
+        TimeLagMethod.INTERPOLATED,
     }
+    for position, lag in found.items():
+        assert lag.ms is not None
+        assert lag.error_ms is not None
+        true_ms = INTERVAL_MS + 2 - polls.admin.logs[T0].times[position.next_offset]
+        assert abs(lag.ms - true_ms) <= lag.error_ms
+
+
+def test_a_log_of_mirrored_records_is_not_interpolated_between_polls() -> None:
+    polls = Polls(FakeLog(0, []))
+    polls.poll(9 * HOUR_MS)
+    polls.append(*range(3 * FETCHES_MAX))
+    polls.poll(9 * HOUR_MS + INTERVAL_MS)
+    found = many_positions(polls, 9 * HOUR_MS + INTERVAL_MS)
+    assert {each.method for each in found.values()} == {
+        TimeLagMethod.EXACT,
+        TimeLagMethod.UNKNOWN,
+    }
+
+
+def test_other_logs_without_estimates_are_searched_by_time_one_position_each() -> None:
+    logs = {TopicPartition("t", each): FakeLog.of(0, 9) for each in range(900)}
     admin, times = FakeAdmin(logs=logs), LogTimes(INTERVAL_MS)
-    times.add_ends(dict.fromkeys(logs, 10), HOUR_MS, HOUR_MS)
-    positions = [LagPosition(at, 3, 10) for at in logs]
-    asyncio.run(times.time_lags(admin, positions, HOUR_MS))
-    assert all(len(dict(each)) <= FETCHES_MAX for _, each in admin.requests)  # type: ignore[call-overload]
-    assert {times.time_lag(each, HOUR_MS).method for each in positions} == {
-        TimeLagMethod.EXACT
-    }
-
-
-def test_the_points_of_a_log_that_was_created_again_are_forgotten() -> None:
-    times = ends_added((100, 0), (200, 30_000), (10, 60_000))
-    assert times.time_lag(LagPosition(T0, 150, 200), 60_000) == TimeLag()
-
-
-def test_the_points_of_a_log_without_groups_are_forgotten() -> None:
-    times = ends_added((100, 0), (200, 30_000))
-    times.add_ends({T1: 5}, 60_000, 60_000)
-    times.add_ends({T0: 200}, 90_000, 90_000)
-    assert times.time_lag(LagPosition(T0, 150, 200), 90_000) == TimeLag()
+    times.add_ends(dict.fromkeys(logs, 9), {"t": ID}, HOUR_MS, HOUR_MS)
+    positions = [LagPosition(at, 3, 9) for at in logs]
+    found = asyncio.run(times.time_lags(admin, positions, HOUR_MS))
+    for lag in found.values():
+        assert lag.ms is not None
+        assert lag.error_ms is not None
+        assert abs(lag.ms - (HOUR_MS - 3_000)) <= lag.error_ms
+    assert admin.calls[0] == "first_records"
+    assert {len(asked) for asked, _ in admin.logs_asked} == {900 - FETCHES_MAX}
 
 
 def test_old_points_are_thinned_and_the_oldest_is_kept() -> None:
-    times = ends_added(*((10 * poll, 1_000 * poll) for poll in range(1_000)))
-    points = times._logs[T0]
+    points = _Points()
+    for poll in range(1_000):
+        points.add_end(10 * poll, 1_000 * poll, 1_000 * poll)
     assert len(points.offsets) <= POINTS_MAX
     assert points.offsets[0] == 0
     assert points.offsets[-20:].tolist() == [10 * poll for poll in range(980, 1_000)]
+
+
+def test_an_idle_log_bounds_its_next_record_by_the_last_poll_before_it() -> None:
+    points = _Points()
+    points.add_end(100, 0, 0)
+    points.add_end(100, HOUR_MS, HOUR_MS)
+    points.add_end(101, HOUR_MS + 1_000, HOUR_MS + 1_000)
+    assert points.bounds(100) == (HOUR_MS, HOUR_MS, HOUR_MS + 1_000)
 
 
 @settings(max_examples=30)
@@ -153,20 +216,20 @@ def test_old_points_are_thinned_and_the_oldest_is_kept() -> None:
     st.lists(st.integers(1, 60_000), min_size=1, max_size=60),
     st.data(),
 )
-def test_the_error_bounds_the_true_age(
+def test_points_bound_the_true_time(
     gaps: list[int], pauses: list[int], data: st.DataObject
 ) -> None:
     written = list(accumulate(gaps))
-    times, now_ms, end = LogTimes(INTERVAL_MS), 0, 0
-    admin = FakeAdmin(logs={T0: FakeLog(0, written)})
+    points, now_ms, end = _Points(), 0, 0
     for pause in pauses:
         now_ms += pause
         end = bisect_right(written, now_ms)
-        times.add_ends({T0: end}, now_ms, now_ms)
+        points.add_end(end, now_ms, now_ms)
         if data.draw(st.booleans()) and end:
-            admin.logs = {T0: FakeLog(0, written[:end])}
-            refined(times, admin, now_ms, data.draw(st.integers(0, end - 1)))
+            offset = data.draw(st.integers(0, end - 1))
+            points.add_record(offset, written[offset], written[offset])
     for offset in range(end):
-        lag = times.time_lag(LagPosition(T0, offset, end), now_ms)
-        if lag.ms is not None and lag.error_ms is not None:
-            assert abs(lag.ms - (now_ms - written[offset])) <= lag.error_ms
+        if (bounds := points.bounds(offset)) is not None:
+            low_ms, guess_ms, high_ms = bounds
+            assert low_ms <= written[offset] <= high_ms
+            assert low_ms <= guess_ms <= high_ms

@@ -82,7 +82,7 @@ def test_without_time_lag_nothing_is_queried_for_it() -> None:
     admin = small_cluster()
     poll = polled(admin, plan(with_time_lag=False))
     assert {part.time_lag for each in poll.groups for part in each.partitions} == {None}
-    assert "record_times" not in admin.calls
+    assert "first_records" not in admin.calls
 
 
 def test_items_that_fail_are_counted_and_do_not_hide_others() -> None:
@@ -134,18 +134,17 @@ def test_an_unavailable_node_does_not_reset_the_counts_of_its_groups() -> None:
     assert [each.rebalances for each in poll.groups] == [0, 2]
 
 
-def test_records_between_polls_have_time_lags_without_queries() -> None:
+def test_a_topic_that_was_created_again_between_polls_has_its_own_times() -> None:
     admin = small_cluster()
+    admin.topic_ids["t"] = b"1" * 16
     times = iter((100_000, 100_000, 130_000, 130_000))
     poller = Poller(admin, plan(), now_ms=lambda: next(times))
-    admin.commits["orders"][T0] = 100
     asyncio.run(poller.poll())
-    admin.logs[T0] = FakeLog.of(0, 130)
-    admin.calls.clear()
+    admin.topic_ids["t"] = b"2" * 16
+    admin.logs[T0] = FakeLog(0, [125_000] * 200)
     poll = asyncio.run(poller.poll())
     part = poll.groups[1].partitions[0]
-    assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (30, 30_000)
-    assert "record_times" not in admin.calls
+    assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (160, 5_000)
 
 
 class SharingAdmin(ExportedAdmin):

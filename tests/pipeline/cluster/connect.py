@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.pipeline.cluster.standalone import SPARK_BIN, environment, free_port
+from tests.pipeline.conftest import SMALL_JOBS
 from tests.support.waiting import eventually
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -24,7 +25,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": SMALL_JOBS,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.connect.grpc.binding.address": "127.0.0.1",

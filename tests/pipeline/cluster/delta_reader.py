@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from coterie.pipeline.spark_session import Engine, start_session
+from tests.pipeline.conftest import SMALL_JOBS
 
 
 def main(jars: str, lake: str, folders: list[str]) -> None:
@@ -26,7 +27,7 @@ def main(jars: str, lake: str, folders: list[str]) -> None:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
-    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    options = SMALL_JOBS
     engine = Engine(
         memory="1g", shuffle_partitions=2, java_options=options, settings=settings
     )

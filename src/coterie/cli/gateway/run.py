@@ -47,8 +47,8 @@ examples:
       a node on 127.0.0.1:9192 and the ports after it, for a first try
   coterie gateway run --upstream kafka:9092 --listen 0.0.0.0:9192 --advertise gw-1
       a node that clients on other machines reach as gw-1
-  coterie gateway run --upstream kafka:9092 --node gw-1 --data /var/lib/coterie
-      a name that stays over restarts, and snapshots that make loading faster
+  coterie gateway run --upstream kafka:9092 --node gw-1
+      a name that stays over restarts
   coterie gateway run --command-config gateway.properties --config tls.toml \\
           --listen SASL_SSL://0.0.0.0:9192 --advertise gw-1
       connect as the principal of a Java client.properties file; clients authenticate
@@ -137,12 +137,6 @@ def _declare_state(parser: argparse.ArgumentParser) -> None:
         default=-1,
         help="replicas of __coterie_NAME when it is created (default: 3, or one for "
         "each broker of a smaller cluster)",
-    )
-    add(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        help="directory of snapshots, which make loading faster (default: none)",
     )
     add(
         "--adopt",
@@ -265,7 +259,6 @@ def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayPlan:
         partition_count=options.partitions,
         replication_factor=options.replication_factor,
         session_timeout_ms=options.session_timeout,
-        directory=options.data,
         is_adopting=options.adopt,
         mirror_interval_ms=options.mirror and options.mirror * 1_000,
         authorizer=AuthorizerKind(options.authorizer),

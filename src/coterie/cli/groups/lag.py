@@ -119,10 +119,11 @@ negative. LAG counts records that still exist: for a commit below the log start 
 or beyond the log end offset, STATUS and lag_raw show the difference. An unknown value
 is "-", or null, never 0.
 
-TIME-LAG is the age of the first unread record. METHOD is exact when that record was
-fetched, which needs READ on the topic; otherwise the age is interpolated from offsets
-by timestamp, with an error of at most +/-. In json, jsonl and csv it is null unless
---wide or --time-lag is given.
+TIME-LAG is the age of the first unread record by its timestamp; it is 0 when only
+transaction markers are left to read. METHOD is exact when the record was fetched, which
+needs READ on the topic; otherwise the age is interpolated from offsets by timestamp,
+with an error of at most +/-. In json, jsonl and csv it is null unless --wide or
+--time-lag is given.
 
 MARGIN is the number of offsets between the log start offset and the commit. EXPIRY is
 the event from which offsets.retention.minutes counts: since_commit, since_empty, or

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from coterie.client.admin.api_versions import BrokerVersions
     from coterie.client.admin.configs import ConfigEntry, ConfigResource
     from coterie.client.admin.features import ClusterFeatures, FeatureUpdate
+    from coterie.client.admin.fetch import FirstRecord
     from coterie.client.admin.group_changes import MemberToRemove
     from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
     from coterie.client.admin.groups import (
@@ -304,20 +305,25 @@ class AdminClient(TransactionCalls):
             self._cluster, wanted, committed_only=committed_only, progress=progress
         )
 
-    async def record_times(
+    async def first_records(
         self,
-        wanted: Mapping[TopicPartition, LogOffset],
+        wanted: Mapping[TopicPartition, Collection[LogOffset]],
         *,
+        committed_only: bool = False,
         progress: Progress | None = None,
-    ) -> Results[TopicPartition, int]:
-        """Return the timestamp (ms) of the first record at or after each offset, or -1
-        when that record has none.
+    ) -> Results[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
+        """Return the first record at or after each offset of each partition, with its
+        timestamp (ms); None when no record follows.
 
-        It sends one Fetch request for each partition and needs READ on the topic.
+        Transaction markers are not records, and with `committed_only` neither are those
+        of aborted transactions (KIP-98). It sends one Fetch request for each offset, or
+        more where others precede the record, and needs READ on the topic.
         """
         from coterie.client.admin import fetch
 
-        return await fetch.record_times(self._cluster, wanted, progress)
+        return await fetch.first_records(
+            self._cluster, wanted, committed_only=committed_only, progress=progress
+        )
 
     async def delete_records(
         self,

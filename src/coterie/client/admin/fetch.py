@@ -1,4 +1,4 @@
-"""Fetch (key 1) for admin clients: raw batches, and the timestamps of single records.
+"""Fetch (key 1) for admin clients: raw batches, and the first record from an offset on.
 
     fetched = await fetch_log(cluster, partition, offset, committed_only=True)
 
@@ -9,28 +9,37 @@ after retriable errors for `api_timeout_ms`. They need READ on the topic.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from coterie.client.admin.leaders import LeaderCache, Outcomes, ask_leaders
 from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
-from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame
+from coterie.errors import ClientError, CoterieError, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    PartitionData,
 )
-from coterie.wire.record_batch import decode_records, split_batches
+from coterie.wire.record_batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    BatchHeader,
+    decode_marker,
+    decode_records,
+    read_header,
+    record_times,
+)
 from coterie.wire.schema import Versions
 
 BYTES_MAX: Final = 8 * 1024 * 1024
 IN_FLIGHT_MAX: Final = 8
-"""Requests for record times in flight to one node."""
+"""Requests for first records in flight to one node."""
+FETCHES_MAX: Final = 32
+"""The most requests for one first record: 31 MiB of markers and aborted records."""
 _BY_NAME: Final = Versions(4, 12)
 """Later versions name topics by id."""
 _CLIENT: Final = -1
@@ -38,6 +47,8 @@ _CLIENT: Final = -1
 _WAIT_MS: Final = 500
 _ONE_BATCH: Final = 1
 """A limit in bytes at which a broker returns one batch, and no second."""
+_SKIPPED_BYTES: Final = 1024 * 1024
+"""The limit in bytes after a batch without a record."""
 
 
 class AbortedTxn(NamedTuple):
@@ -46,6 +57,23 @@ class AbortedTxn(NamedTuple):
 
     producer_id: ProducerId
     first_offset: LogOffset
+
+
+class FetchedBatch(NamedTuple):
+    """A batch of a log. `is_hidden` is true for a transaction marker, and for records
+    of an aborted transaction when they were fetched with `committed_only`."""
+
+    header: BatchHeader
+    data: bytes
+    is_hidden: bool
+
+
+class FirstRecord(NamedTuple):
+    """The first record at or after an offset. `timestamp_ms` (since 1970) is -1 when it
+    has none, and when too much that is no record precedes it."""
+
+    offset: LogOffset
+    timestamp_ms: int
 
 
 class FetchResult(NamedTuple):
@@ -65,6 +93,29 @@ class FetchResult(NamedTuple):
     """Whether a quota delayed the response: empty `data` then does not mean the end of
     the log.
     """
+
+    def batches(self) -> Iterator[FetchedBatch]:
+        """Yield the batches of `data`, without a last one that is truncated.
+
+        Raises MalformedFrame for batches of other formats.
+        """
+        coming = deque(sorted(self.aborted, key=lambda each: each.first_offset))
+        aborted: set[ProducerId] = set()
+        at = 0
+        while len(self.data) - at >= HEADER_BYTES:
+            length = int.from_bytes(self.data[at + 8 : at + LENGTH_END], "big")
+            if (end := at + LENGTH_END + length) > len(self.data):
+                return
+            header = read_header(self.data, at)
+            batch, at = self.data[at:end], end
+            while coming and coming[0].first_offset <= header.last_offset:
+                aborted.add(coming.popleft().producer_id)
+            is_aborted = header.is_transactional and header.producer_id in aborted
+            yield FetchedBatch(header, batch, header.is_control or is_aborted)
+            if is_aborted and header.is_control:
+                marker = decode_marker(decode_records(batch, header)[0])
+                if marker is not None and not marker.commit:
+                    aborted.discard(header.producer_id)
 
 
 async def fetch_log(
@@ -118,7 +169,7 @@ async def fetch_logs(
 
 
 def _fetch_outcomes(
-    response: FetchResponse, wanted: Mapping[TopicPartition, LogOffset]
+    response: FetchResponse, wanted: Iterable[TopicPartition]
 ) -> Outcomes[FetchResult]:
     if response.error_code:
         error = api_error(response.error_code, "to fetch")
@@ -146,38 +197,90 @@ def _fetch_outcomes(
     return outcomes
 
 
-async def record_times(
+async def first_records(
     cluster: Cluster,
-    wanted: Mapping[TopicPartition, LogOffset],
+    wanted: Mapping[TopicPartition, Collection[LogOffset]],
+    *,
+    committed_only: bool,
     progress: Progress | None,
-) -> Results[TopicPartition, int]:
-    """Return the timestamp (ms) of the first record at or after each offset, within the
-    batch that contains the offset; -1 when the record has none. A partition has an
-    error when that batch has no such record.
+) -> Results[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
+    """Return the first record at or after each offset; None when none follows.
+
+    Transaction markers are not records, and with `committed_only` neither are those of
+    aborted transactions. A partition fails when one of its offsets does.
     """
 
     async def ask(
-        node_id: int, offsets: Mapping[TopicPartition, LogOffset]
-    ) -> Outcomes[int]:
+        node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
+    ) -> Outcomes[Mapping[LogOffset, FirstRecord | None]]:
         slots = asyncio.Semaphore(IN_FLIGHT_MAX)
 
-        # A broker returns a whole batch for a limit of one byte, but only for the first
-        # partition of a request: hence one request for each record.
-        async def one(partition: TopicPartition) -> int | CoterieError:
-            request = _fetch_request({partition: offsets[partition]}, _ONE_BATCH)
+        async def one(
+            partition: TopicPartition, offset: LogOffset
+        ) -> FirstRecord | CoterieError | None:
             async with slots:
-                response = await cluster.call(
-                    request, FetchResponse, node_id=node_id, wanted=_BY_NAME
+                return await _first_record(
+                    cluster, node_id, partition, offset, committed_only=committed_only
                 )
-            data = _partition_data(response, partition)
-            if isinstance(data, ApiError):
-                return data
-            return _timestamp(data.records or b"", partition, offsets[partition])
 
-        timestamps = await asyncio.gather(*map(one, offsets))
-        return dict(zip(offsets, timestamps, strict=True))
+        async def of_partition(
+            partition: TopicPartition,
+        ) -> Mapping[LogOffset, FirstRecord | None] | CoterieError:
+            offsets = list(own[partition])
+            found = await asyncio.gather(*(one(partition, each) for each in offsets))
+            records: dict[LogOffset, FirstRecord | None] = {}
+            for offset, each in zip(offsets, found, strict=True):
+                if isinstance(each, CoterieError):
+                    return each
+                records[offset] = each
+            return records
+
+        outcomes = await asyncio.gather(*map(of_partition, own))
+        return dict(zip(own, outcomes, strict=True))
 
     return await ask_leaders(cluster, wanted, ask, progress)
+
+
+async def _first_record(
+    cluster: Cluster,
+    node_id: int,
+    partition: TopicPartition,
+    offset: LogOffset,
+    *,
+    committed_only: bool,
+) -> FirstRecord | CoterieError | None:
+    # A broker returns a whole batch for a limit of one byte, but only for the first
+    # partition of a request: hence one request for each record.
+    at, bytes_max = offset, _ONE_BATCH
+    for _ in range(FETCHES_MAX):
+        request = _fetch_request({partition: at}, bytes_max)
+        request.isolation_level = int(committed_only)
+        response = await cluster.call(
+            request, FetchResponse, node_id=node_id, wanted=_BY_NAME
+        )
+        fetched = _fetch_outcomes(response, [partition]).get(partition)
+        if not isinstance(fetched, FetchResult):
+            return fetched or ClientError(
+                f"the response of node {node_id} omits {_partition_name(partition)}"
+            )
+        start = at
+        try:
+            for batch in fetched.batches():
+                at = max(at, batch.header.last_offset + 1)
+                if batch.is_hidden:
+                    continue
+                for found, timestamp_ms in record_times(batch.data):
+                    if found >= offset:
+                        return FirstRecord(found, timestamp_ms)
+        except MalformedFrame as error:
+            return ClientError(
+                f"{_partition_name(partition)}: cannot read the batch at offset {at}: "
+                f"{error}"
+            )
+        if at == start and not fetched.is_throttled:
+            return None
+        bytes_max = _SKIPPED_BYTES
+    return FirstRecord(at, -1)
 
 
 def _fetch_request(
@@ -202,30 +305,6 @@ def _fetch_request(
             for name, partitions in topics.items()
         ],
     )
-
-
-def _partition_data(
-    response: FetchResponse, partition: TopicPartition
-) -> PartitionData | ApiError:
-    name = _partition_name(partition)
-    for topic in response.responses:
-        for data in topic.partitions:
-            return api_error(data.error_code, name) if data.error_code else data
-    return api_error(response.error_code, name)
-
-
-def _timestamp(
-    batches: bytes, partition: TopicPartition, offset: LogOffset
-) -> int | CoterieError:
-    name = _partition_name(partition)
-    try:
-        for header, batch in split_batches(batches):
-            for record in decode_records(batch, header):
-                if record.offset >= offset:
-                    return record.timestamp_ms
-    except MalformedFrame as error:
-        return ClientError(f"{name}: cannot read the batch at offset {offset}: {error}")
-    return ClientError(f"{name} has no record at offset {offset} now")
 
 
 def _partition_name(partition: TopicPartition) -> str:

@@ -10,8 +10,7 @@ repeats its barrier from time to time: upstream forgets producers that write not
 
 from __future__ import annotations
 
-import struct
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.record_serde import BARRIER_TYPE, is_barrier
 from coterie.errors import LogCorrupt, MalformedFrame
@@ -27,8 +26,6 @@ from coterie.wire.schema import Message, boolean, int32, int64, string
 
 _KEY: Final = BARRIER_TYPE.to_bytes(2, "big")
 _VERSION: Final = b"\0\0"
-_OWNER: Final = struct.Struct(">qhq")
-_EARLIER: Final = struct.Struct(">q")
 
 
 class BarrierValue(Message, versions="0", flexible="0+"):
@@ -108,50 +105,13 @@ class Lineage:
 
     def __init__(self) -> None:
         self._current: tuple[ProducerId, int] | None = None
-        self._earlier: set[ProducerId] = set()
-        """The producer ids of owners before the current one, which never come back. An
-        id is replaced by another one after 32,767 epochs, or once it has expired."""
         self._since_ms = 0
-        self._is_newest = True
-        """Whether no owner came between the current one and what is read next. Else
-        compaction may have removed the barriers of later owners, whose batches are
-        those of unknown producers."""
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Return the lineage that `to_bytes` made these bytes of, some time ago."""
-        lineage = cls()
-        lineage._is_newest = False
-        if data:
-            producer_id, epoch, lineage._since_ms = _OWNER.unpack_from(data)
-            lineage._current = producer_id, epoch
-            ids = _EARLIER.iter_unpack(data[_OWNER.size :])
-            lineage._earlier = {each for (each,) in ids}
-        return lineage
-
-    def to_bytes(self) -> bytes:
-        """Return the owners, to go on from here; empty without any."""
-        if self._current is None:
-            return b""
-        earlier = b"".join(map(_EARLIER.pack, sorted(self._earlier)))
-        return _OWNER.pack(*self._current, self._since_ms) + earlier
 
     def accepts(self, header: BatchHeader) -> bool:
         """Return whether a batch that is no barrier belongs to the log. Batches before
         the first barrier do: compaction removed theirs."""
         producer = (header.producer_id, header.producer_epoch)
-        if self._current is None:
-            self._earlier.add(header.producer_id)
-            return True
-        if producer == self._current:
-            return True
-        is_earlier = header.producer_id in self._earlier
-        if header.producer_id == self._current[0]:
-            is_earlier = producer < self._current
-        if self._is_newest or is_earlier:
-            return False
-        self._supersede(producer)
-        return True
+        return self._current is None or producer == self._current
 
     def observe(self, header: BatchHeader, barrier: Barrier) -> bool:
         """Register a barrier; return whether its producer owns the shard from here."""
@@ -161,18 +121,8 @@ class Lineage:
         elif producer[0] == self._current[0]:
             is_newer = producer[1] >= self._current[1]
         else:
-            is_old = self._is_newest or producer[0] in self._earlier
-            is_newer = barrier.time_ms > self._since_ms and not (
-                barrier.is_repeated and is_old
-            )
+            is_newer = barrier.time_ms > self._since_ms and not barrier.is_repeated
         if is_newer:
-            self._supersede(producer)
-            self._is_newest = True
+            self._current = producer
             self._since_ms = barrier.time_ms
         return is_newer
-
-    def _supersede(self, producer: tuple[ProducerId, int]) -> None:
-        if self._current is not None:
-            self._earlier.add(self._current[0])
-        self._earlier.discard(producer[0])
-        self._current = producer

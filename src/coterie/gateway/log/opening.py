@@ -1,6 +1,6 @@
 """Take a shard over: fence its earlier owners, load it, then keep it.
 
-    InitProducerId -> barrier -> local snapshot -> the partition up to the barrier
+    InitProducerId -> barrier -> the partition up to the barrier
 
 The new producer epoch fences nobody until a batch with it is in the partition: earlier
 owners write until the barrier. So the shard is loaded when the own barrier is replayed,
@@ -28,9 +28,8 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
+from coterie.gateway.log.barrier import Barrier, encode_barrier, read_barrier
 from coterie.gateway.log.batches import stamped
-from coterie.gateway.log.local_snapshots import LocalSnapshots
 from coterie.gateway.log.markers import MarkerTail, complete_batches
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
@@ -86,7 +85,6 @@ class LogContext:
     fenced: Callable[[int], None]
     """The callback with a shard that has another owner."""
     counts: GatewayCounts = field(default_factory=GatewayCounts)
-    snapshots: LocalSnapshots | None = None
     logged: dict[str, int] = field(default_factory=dict)
     """When each reason of a failure was logged last, on `steady`."""
 
@@ -117,11 +115,6 @@ class Opening:
         self._producer = NO_PRODUCER
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
-        self._snapshot_end: LogOffset | None = None
-        self._has_snapshot = False
-        """Whether a local snapshot has been replayed, wholly or in part."""
-        """The offset from which to replay after the local snapshot; None without one,
-        and once it is replayed."""
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
@@ -225,47 +218,9 @@ class Opening:
             return
         self._barrier_offset = result
         self._retry_s = RETRY_MIN_S
-        self._begin()
+        self._fetch(0)
 
     # Loading.
-
-    def _begin(self) -> None:
-        """Fetch from the end of the local snapshot, which is replayed first if upstream
-        has this offset; without one, from the start."""
-        snapshots = self._context.snapshots
-        if snapshots is None:
-            self._fetch(0)
-            return
-        self._snapshot_end = snapshots.replay_from(self._index)
-        if self._snapshot_end is None:
-            self._begin_without(snapshots)
-        else:
-            self.log.lineage = snapshots.lineage(self._index)
-            self._fetch(self._snapshot_end)
-
-    def _begin_without(self, snapshots: LocalSnapshots) -> None:
-        """Remove the local snapshot, and fetch from the start."""
-        self._snapshot_end = None
-        self.log.lineage = Lineage()
-        if not snapshots.is_stored(self._index):
-            self._fetch(0)
-            return
-
-        def durable(is_removed: bool) -> None:
-            if self._is_closed:
-                return
-            if is_removed:
-                self._fetch(0)
-            else:
-                self._begin_without(snapshots)
-
-        def ended(error: CoterieError | None) -> None:
-            if error is not None:
-                self._fail(error)
-            else:
-                snapshots.when_removed(self._index, durable)
-
-        self._context.slices.add(self, snapshots.removal(self._index), ended)
 
     def _fetch(self, offset: LogOffset) -> None:
         def fetched(result: Fetched | CoterieError) -> None:
@@ -278,10 +233,7 @@ class Opening:
         if isinstance(result, ApiError) and (
             result.code is ErrorCode.OFFSET_OUT_OF_RANGE
         ):
-            if offset == self._snapshot_end and self._context.snapshots is not None:
-                self._begin_without(self._context.snapshots)
-            else:
-                self._find_start(offset)
+            self._find_start(offset)
         elif _is_retriable(result):
             self._retry(lambda: self._fetch(offset))
         elif isinstance(result, CoterieError):
@@ -314,9 +266,6 @@ class Opening:
 
         def ended(error: CoterieError | None) -> None:
             if error is not None:
-                snapshots = self._context.snapshots
-                if self._has_snapshot and snapshots is not None:
-                    snapshots.remove(self._index)  # the next try does without it
                 self._fail(error)
             elif self._is_loaded:
                 self._activate()
@@ -330,15 +279,8 @@ class Opening:
         self._context.slices.add(self, self._steps(fetched.batches), ended)
 
     def _steps(self, data: bytes) -> Iterator[None]:
-        """Replay the batches up to the own barrier, one a step, after the local
-        snapshot. Raises LogError."""
+        """Replay the batches up to the own barrier, one a step. Raises LogError."""
         shard = self._driven.shard
-        if self._snapshot_end is not None:
-            assert self._context.snapshots is not None
-            self._has_snapshot = True
-            for _ in self._context.snapshots.read(self._index, shard):
-                yield
-            self._snapshot_end = None
         for header, batch in complete_batches(data):
             if header.last_offset < self._position:
                 continue
@@ -358,19 +300,7 @@ class Opening:
         elif is_owners and not self.log.lineage.accepts(header):
             self._dropped += header.record_count
         elif header.record_count:
-            self._replay_records(batch)
-
-    def _replay_records(self, batch: bytes) -> None:
-        """Replay a batch. A local snapshot does not fit every log: compaction may have
-        removed what came between, such as the end of a group that exists again."""
-        try:
             replay_batch(self._driven, self._driven.shard, batch, self._position)
-        except (AssertionError, LookupError) as error:
-            if not self._has_snapshot:
-                raise
-            raise LogError(
-                f"the local snapshot does not fit the log: {error}"
-            ) from None
 
     def _observe(self, header: BatchHeader, barrier: Barrier) -> None:
         topic = self._context.topic
@@ -411,8 +341,6 @@ class Opening:
         self._renew_at_ms = self._context.steady() + int(age_s * 1000)
         self._loaded(self._driven)
         self.tail.start(self._position)
-        if self._context.snapshots is not None:
-            self._context.snapshots.loaded()
 
     # Owning.
 

@@ -41,15 +41,6 @@ class ShardLog(StagingLog):
         self._part = self._parts[where]
         self._part.size_bytes = 0
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the assigned offsets are not above the real ones.
-
-        They are when an application's batch was refused after later ones were staged.
-        A snapshot must not be taken then.
-        """
-        return self._part.next_offset <= self.upstream_end
-
     def reset(self, end: LogOffset) -> None:
         """Start at the end of the loaded log, with nothing staged."""
         self._operations.clear()

@@ -23,8 +23,8 @@ POLL_S: Final = 0.1
 SEGMENT_BYTES: Final = 100 << 20
 """As `offsets.topic.segment.bytes`: only closed segments are compacted."""
 DELETE_RETENTION_MS: Final = 24 * 3_600_000
-"""The time for which compaction keeps tombstones. A local snapshot that is older must
-not be used: the tombstones after it may be gone."""
+"""The time for which compaction keeps tombstones, so that who reads the log meanwhile
+reads the deletion, too."""
 
 
 class ShardsTopic(NamedTuple):
@@ -35,8 +35,6 @@ class ShardsTopic(NamedTuple):
     """Derived from cluster id and name where upstream has no topic ids (before 2.8)."""
     partition_count: int
     cluster_id: str
-    has_id: bool = True
-    """Whether upstream has topic ids, which a deleted and created topic changes."""
 
 
 async def open_topic(
@@ -118,13 +116,7 @@ def _shards_topic(topic: TopicDescription, cluster_id: str | None) -> ShardsTopi
             "upstream does not report a cluster id: Kafka 0.11 or newer is needed"
         )
     topic_id = topic.topic_id or derived_topic_id(cluster_id, topic.name)
-    return ShardsTopic(
-        topic.name,
-        topic_id,
-        len(topic.partitions),
-        cluster_id,
-        topic.topic_id is not None,
-    )
+    return ShardsTopic(topic.name, topic_id, len(topic.partitions), cluster_id)
 
 
 def _has_code(error: Exception | None, code: ErrorCode) -> bool:

@@ -1,9 +1,11 @@
-"""The times at which logs reached their offsets, collected over many polls.
+"""What polls learn about the records of logs, so that few are read again.
 
-Every poll adds the log end and its time. The timestamp of the record at an offset lies
-between two such points, for every group on the partition, without any request. Records
-older than the points, and those between distant points, are queried: one record for
-each partition and round, so that groups on the same partition share the result.
+A lag in time has the definition of `operations.time_lag`, and the record at each
+position is fetched, up to `FETCHES_MAX` of a poll. Its timestamp is kept: a group that
+stands still is read once. Of more positions, those are estimated from the log ends of
+polls, if the log has shown that its timestamps follow them: a record that was fetched
+lay between the polls around it. Mirrored records, with older times, do not. Other logs
+are searched by time.
 
 A point of a log is an offset with bounds of timestamps (ms):
 
@@ -12,167 +14,184 @@ A point of a log is an offset with bounds of timestamps (ms):
 - `own_high`: the record at the offset is not later; -1 for a log end, whose record did
   not exist yet.
 
-Timestamps are assumed to grow with offsets, as `operations.time_lag` does.
+Estimates assume that timestamps grow with offsets, as `operations.time_lag` does.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from coterie.operations.time_lag import (
     FETCHES_MAX,
+    NO_LAG,
     LagPosition,
     TimeLag,
     TimeLagMethod,
     time_lags,
 )
-from coterie.types import LogOffset, TopicPartition
+from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
 
 POINTS_MAX: Final = 64
 """Points of a log; above it, every second one of the older half is dropped."""
-ROUNDS_MAX: Final = 4
-"""Rounds of queries in a poll, each of at most `FETCHES_MAX` partitions."""
 REFUSED_MS: Final = 600_000
 """The time until a partition without timestamps is queried again."""
-_TOLERANCE_SHARE: Final = 4
-"""An error up to this fraction of the lag is not worth a query."""
 _NO_RECORD: Final = -1
+_NEVER: Final = -1
 _UNKNOWN: Final = TimeLag()
-_NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
-
-
-class _Query(NamedTuple):
-    position: LagPosition
-    is_unknown: bool
-    gain_ms: int
 
 
 class LogTimes:
-    """The points of all logs. `interval_ms` is the time between polls: an error of two
-    of them is accepted.
-    """
+    """The times of all logs. `interval_ms` is the time between polls: a record that is
+    off the log ends of polls by more shows that the log does not follow them."""
 
-    def __init__(self, interval_ms: int) -> None:
+    def __init__(self, interval_ms: int, *, committed_only: bool = False) -> None:
         self._interval_ms = interval_ms
-        self._logs: dict[TopicPartition, _Points] = {}
-        self._refused_until_ms: dict[TopicPartition, int] = {}
+        self._committed_only = committed_only
+        self._logs: dict[TopicPartition, _Log] = {}
+        self._topic_ids: dict[TopicName, TopicId | None] = {}
 
     def add_ends(
-        self, ends: Mapping[TopicPartition, LogOffset], from_ms: int, to_ms: int
+        self,
+        ends: Mapping[TopicPartition, LogOffset],
+        topic_ids: Mapping[TopicName, TopicId | None],
+        from_ms: int,
+        to_ms: int,
     ) -> None:
-        """Add log ends that were listed between two times. Logs that are not among them
-        are forgotten."""
-        logs = self._logs
-        self._logs = {at: logs.get(at) or _Points() for at in ends}
+        """Add log ends that were listed between two times, and the ids of their topics,
+        which were read afterwards. Logs that are not among them are forgotten, and so
+        are those of a topic that was created again: it may have outgrown its old end.
+        """
+        logs, known_ids = self._logs, self._topic_ids
+        self._topic_ids = {at.topic: topic_ids.get(at.topic) for at in ends}
+        self._logs = {}
         for at, end in ends.items():
-            self._logs[at].add_end(end, from_ms, to_ms)
-        self._refused_until_ms = {
-            at: until_ms
-            for at, until_ms in self._refused_until_ms.items()
-            if until_ms > to_ms and at in ends
-        }
-
-    def time_lag(self, position: LagPosition, now_ms: int) -> TimeLag:
-        """Return the age of the first record from a position on."""
-        if position.next_offset >= position.end:
-            return _NO_LAG
-        points = self._logs.get(position.partition)
-        bounds = None if points is None else points.bounds(position.next_offset)
-        if bounds is None:
-            return _UNKNOWN
-        low_ms, guess_ms, high_ms = bounds
-        lag_ms = max(0, now_ms - guess_ms)
-        if low_ms == high_ms and points and points.has_record(position.next_offset):
-            return TimeLag(lag_ms, TimeLagMethod.EXACT, 0)
-        error_ms = max(guess_ms - low_ms, high_ms - guess_ms)
-        return TimeLag(lag_ms, TimeLagMethod.INTERPOLATED, error_ms)
+            log = logs.get(at)
+            if log is not None and self._topic_ids[at.topic] != known_ids[at.topic]:
+                # Whose end this is, the old topic's or the new one's, is not known.
+                self._logs[at] = _Log()
+                continue
+            if log is None or log.end > end:  # brokers before 2.8 have no topic ids
+                log = _Log()
+            self._logs[at] = log
+            log.end = end
+            log.points.add_end(end, from_ms, to_ms)
 
     async def time_lags(
         self, admin: AdminClient, positions: Iterable[LagPosition], now_ms: int
     ) -> dict[LagPosition, TimeLag]:
-        """Return the time lag of each position; those that are unknown or too
-        inaccurate are queried before."""
-        lags = {each: self.time_lag(each, now_ms) for each in positions}
-        waiting: dict[TopicPartition, list[LagPosition]] = defaultdict(list)
-        for each in lags:
-            if each.partition not in self._refused_until_ms:
-                waiting[each.partition].append(each)
-        for _ in range(ROUNDS_MAX):
-            queries = [
-                query
-                for own in waiting.values()
-                if (query := self._worst(own, lags)) is not None
-            ]
-            if not queries:
-                break
-            queries.sort(key=lambda each: (not each.is_unknown, -each.gain_ms))
-            wanted = [each.position for each in queries[:FETCHES_MAX]]
-            found = await time_lags(admin, wanted, now_ms=now_ms)
-            open_logs: dict[TopicPartition, list[LagPosition]] = {}
-            for query in queries:
-                at = query.position.partition
-                if not self._learn(query.position, found.get(query.position), now_ms):
-                    continue
-                own = open_logs[at] = waiting[at]
-                if query.position in found:
-                    # Only positions between the points beside the new one change.
-                    low, high = self._logs[at].around(query.position.next_offset)
-                    lags.update(
-                        (each, self.time_lag(each, now_ms))
-                        for each in own
-                        if low <= each.next_offset < high
-                    )
-            waiting = open_logs
-        return lags
+        """Return the time lag of each position."""
+        lags: dict[LagPosition, TimeLag] = {}
+        open_positions: list[LagPosition] = []
+        for each in positions:
+            log = self._logs.setdefault(each.partition, _Log())
+            lags[each] = lag = log.time_lag(each, now_ms)
+            if lag.method is not TimeLagMethod.EXACT and log.refused_until_ms <= now_ms:
+                open_positions.append(each)
+        wanted = self._most_useful(open_positions, lags)
+        found = await time_lags(
+            admin, wanted, now_ms=now_ms, committed_only=self._committed_only
+        )
+        for position, lag in found.items():
+            self._logs[position.partition].learn(
+                position, lag, now_ms, self._interval_ms
+            )
+        # What was read may make an estimate of another position better, or impossible.
+        lags.update(
+            (each, self._logs[each.partition].time_lag(each, now_ms))
+            for each in open_positions
+        )
+        return lags | found
 
-    def _learn(self, position: LagPosition, lag: TimeLag | None, now_ms: int) -> bool:
-        """Add the result of a query, None when it was not sent; return whether further
-        queries of the log make sense."""
-        at = position.partition
-        if lag is None:
-            return True
+    def _most_useful(
+        self, positions: list[LagPosition], lags: Mapping[LagPosition, TimeLag]
+    ) -> list[LagPosition]:
+        """Return the positions to fetch: half of them the least accurate, half those of
+        the logs that were checked longest ago. Behind them come positions to search by
+        time, one of each other log without estimates."""
+        if len(positions) <= FETCHES_MAX:
+            return positions
+
+        def inaccuracy(each: LagPosition) -> tuple[bool, int, LogOffset]:
+            error_ms = lags[each].error_ms
+            return error_ms is not None, -(error_ms or 0), each.next_offset
+
+        def last_check_ms(each: LagPosition) -> int:
+            return self._logs[each.partition].checked_ms
+
+        positions = sorted(positions, key=inaccuracy)
+        half = FETCHES_MAX // 2
+        others = sorted(positions[half:], key=last_check_ms)
+        fetched = positions[:half] + others[: FETCHES_MAX - half]
+        seen = {each.partition for each in fetched}
+        searched: dict[TopicPartition, LagPosition] = {}
+        for each in others[FETCHES_MAX - half :]:
+            if lags[each].ms is None and each.partition not in seen:
+                searched.setdefault(each.partition, each)
+        return fetched + list(searched.values())
+
+
+class _Log:
+    """What is known about the records of one log."""
+
+    def __init__(self) -> None:
+        self.points = _Points()
+        self.end: LogOffset = 0
+        self.checked_ms = _NEVER
+        """The time of the last query."""
+        self.refused_until_ms = _NEVER
+        self._follows_polls: bool | None = None
+        """Whether the records that were fetched lay between the polls around them;
+        None before the first such record."""
+        self._empty: tuple[LogOffset, LogOffset] = (0, 0)
+        """Offsets without a record, such as those of markers."""
+
+    def time_lag(self, position: LagPosition, now_ms: int) -> TimeLag:
+        """Return the age of the first record from a position on."""
+        offset = position.next_offset
+        if offset >= position.end:
+            return NO_LAG
+        if self._empty[0] <= offset and position.end <= self._empty[1]:
+            return NO_LAG
+        bounds = self.points.bounds(offset)
+        if bounds is None:
+            return _UNKNOWN
+        low_ms, guess_ms, high_ms = bounds
+        if low_ms == high_ms and self.points.has_record(offset):
+            return TimeLag.since(guess_ms, now_ms, TimeLagMethod.EXACT)
+        if not self._follows_polls:
+            return _UNKNOWN
+        error_ms = max(guess_ms - low_ms, high_ms - guess_ms)
+        return TimeLag.since(guess_ms, now_ms, TimeLagMethod.INTERPOLATED, error_ms)
+
+    def learn(
+        self, position: LagPosition, lag: TimeLag, now_ms: int, tolerance_ms: int
+    ) -> None:
+        """Add the result of a query."""
+        self.checked_ms = now_ms
         if lag.ms is None:
-            self._refused_until_ms[at] = now_ms + REFUSED_MS
-            return False
-        time_ms, error_ms = now_ms - lag.ms, lag.error_ms or 0
-        self._logs.setdefault(at, _Points()).add_record(
+            self.refused_until_ms = now_ms + REFUSED_MS
+            return
+        if (time_ms := lag.record_time_ms) is None:
+            self._empty = (position.next_offset, position.end)
+            return
+        error_ms = lag.error_ms or 0
+        bounds = self.points.bounds(position.next_offset)
+        if bounds is not None:
+            low_ms, _, high_ms = bounds
+            fits = (
+                time_ms + error_ms >= low_ms - tolerance_ms
+                and time_ms - error_ms <= high_ms + tolerance_ms
+            )
+            self._follows_polls = fits and self._follows_polls is not False
+        self.points.add_record(
             position.next_offset, time_ms - error_ms, time_ms + error_ms
         )
-        return True
-
-    def _worst(
-        self, positions: Iterable[LagPosition], lags: Mapping[LagPosition, TimeLag]
-    ) -> _Query | None:
-        """Return the query of the first position with an unknown time lag, or else of
-        the one whose timestamp halves the largest error best; None when all are
-        accurate enough."""
-        unknown: LagPosition | None = None
-        worst: LagPosition | None = None
-        worst_ms = -1
-        for each in positions:
-            lag = lags[each]
-            if lag.ms is None or lag.error_ms is None:
-                if unknown is None or each.next_offset < unknown.next_offset:
-                    unknown = each
-            elif lag.error_ms > max(2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE):
-                # The middle of two points, not a position beside one of them, whose
-                # error is greater: their distance would remain.
-                low_ms, guess_ms, high_ms = self._logs[each.partition].bounds(
-                    each.next_offset
-                ) or (0, 0, 0)
-                gain_ms = min(guess_ms - low_ms, high_ms - guess_ms)
-                if gain_ms > worst_ms:
-                    worst, worst_ms = each, gain_ms
-        if unknown is not None:
-            return _Query(unknown, True, 0)
-        return None if worst is None else _Query(worst, False, worst_ms)
 
 
 class _Points:
@@ -182,18 +201,13 @@ class _Points:
     __slots__ = ("after", "before", "offsets", "own_high")
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
         self.offsets = array("q")
         self.before = array("q")
         self.after = array("q")
         self.own_high = array("q")
 
     def add_end(self, end: LogOffset, from_ms: int, to_ms: int) -> None:
-        """Add the log end. A log that has become shorter was created again."""
-        if self.offsets and end < self.offsets[-1]:
-            self._clear()
+        """Add the log end, which is not below an earlier one."""
         if self.offsets and end == self.offsets[-1]:
             self.after[-1] = max(self.after[-1], from_ms)
         else:
@@ -224,12 +238,6 @@ class _Points:
         dropped = slice(1, POINTS_MAX // 2, 2)
         for column in (self.offsets, self.before, self.after, self.own_high):
             del column[dropped]
-
-    def around(self, offset: LogOffset) -> tuple[LogOffset, LogOffset]:
-        """Return the offsets of the points before and after an offset that is one."""
-        index = bisect_left(self.offsets, offset)
-        low = self.offsets[max(0, index - 1)]
-        return low, self.offsets[min(len(self.offsets) - 1, index + 1)]
 
     def has_record(self, offset: LogOffset) -> bool:
         """Return whether the record at an offset was queried."""

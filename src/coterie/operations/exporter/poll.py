@@ -29,7 +29,7 @@ from coterie.operations.lag import (
     lag_position,
 )
 from coterie.operations.selection import Selection, SelectionResult, select_groups
-from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod
+from coterie.operations.time_lag import NO_LAG, LagPosition, TimeLag
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN: Final = TimeLag()
-_NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
 
 
 class TopicFilter(Container[TopicName]):
@@ -127,7 +126,7 @@ class Poller:
         self._admin = admin
         self._plan = plan
         self._now_ms = now_ms
-        self._times = LogTimes(plan.interval_ms)
+        self._times = LogTimes(plan.interval_ms, committed_only=plan.committed_only)
         self._rebalances = RebalanceCounts()
 
     async def poll(self) -> Poll:
@@ -150,7 +149,9 @@ class Poller:
         starts, ends = _log_offsets(rows)
         lags: dict[LagPosition, TimeLag] = {}
         if plan.with_time_lag:
-            self._times.add_ends(ends, from_ms, to_ms)
+            topics = await admin.describe_topics({at.topic for at in ends})
+            ids = {name: each.topic_id for name, each in topics.values.items()}
+            self._times.add_ends(ends, ids, from_ms, to_ms)
             positions = {
                 row.position
                 for own in rows.values()
@@ -246,7 +247,7 @@ def _is_gone(group: GroupLag, listing: GroupListing) -> bool:
 def _time_lag(row: _Row, lags: Mapping[LagPosition, TimeLag]) -> TimeLag:
     if row.position is not None:
         return lags[row.position]
-    return _UNKNOWN if row.lag.lag is None else _NO_LAG
+    return _UNKNOWN if row.lag.lag is None else NO_LAG
 
 
 def _topics(plan: PollPlan) -> Container[TopicName] | None:
