@@ -88,7 +88,6 @@ class FakeAdmin(AdminClient):
     )
     log_errors: dict[TopicPartition, CoterieError] = field(default_factory=dict)
     topic_errors: dict[TopicName, CoterieError] = field(default_factory=dict)
-    topic_ids: dict[TopicName, bytes] = field(default_factory=dict)
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
     topic_ids: dict[TopicName, TopicId] = field(default_factory=dict)
     cannot_filter: bool = False
