@@ -48,7 +48,7 @@ from coterie.operations.resets import (
     plan_resets,
 )
 from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
-from coterie.operations.topic_ids import TopicIds, read_topic_ids
+from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -105,7 +105,7 @@ async def plan_offsets(
         wanted = {row.at: row.new for row in rows if row.is_write}
         item = plan_item(action, current, wanted) if wanted else None
         plans.append(GroupPlan(reset.group_id, item, rows))
-    with_ids = await _with_topic_ids(admin, plans)
+    with_ids = await _with_topic_ids(admin, plans, scenarios)
     if scope is not ALL_COMMITTED:
         return with_ids
     unnamed = [
@@ -139,9 +139,12 @@ async def _with_warning(
 
 
 async def _with_topic_ids(
-    admin: AdminClient, plans: Iterable[GroupPlan]
+    admin: AdminClient,
+    plans: Iterable[GroupPlan],
+    scenarios: Mapping[GroupId, Scenario],
 ) -> tuple[GroupPlan, ...]:
-    """Return plans whose items have the ids of their topics."""
+    """Return plans whose items have the ids of their topics, and whose rows show which
+    topics were created again since the offsets were exported."""
     plans = tuple(plans)
     ids = await read_topic_ids(
         admin, (each.topic for item in items_of(plans) for each in item.offsets)
@@ -149,8 +152,26 @@ async def _with_topic_ids(
     return tuple(
         plan
         if plan.item is None
-        else replace(plan, item=replace(plan.item, topic_ids=_ids_of(plan.item, ids)))
+        else replace(
+            plan,
+            item=replace(plan.item, topic_ids=_ids_of(plan.item, ids)),
+            rows=_with_recreated(plan.rows, scenarios[plan.group_id], ids),
+        )
         for plan in plans
+    )
+
+
+def _with_recreated(
+    rows: tuple[ResetRow, ...], scenario: Scenario, ids: TopicIds
+) -> tuple[ResetRow, ...]:
+    if not isinstance(scenario, ToCommits):
+        return rows
+    recreated = recreated_topics(scenario.topic_ids, ids)
+    return tuple(
+        replace(row, notes=(*row.notes, Note.RECREATED))
+        if row.topic in recreated
+        else row
+        for row in rows
     )
 
 

@@ -190,3 +190,16 @@ def test_a_preview_refuses_what_the_coordinator_refuses(shell: WriteShell) -> No
     shell("offsets delete h --partitions b")  # the topic exists
     assert shell.code == 0
     assert "there is nothing to do" in shell.error
+
+
+def test_an_import_says_that_a_topic_was_created_again(shell: WriteShell) -> None:
+    shell.admin.topic_ids = {"a": b"first id of 16 b", "b": b"other id of 16 b"}
+    shell("offsets export g --to HOME/g.json")
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert not any("recreated" in each["notes"] for each in items)
+    shell.admin.topic_ids["a"] = b"second id of 16b"
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert ["recreated" in each["notes"] for each in items] == [True, False]
+    shell.admin.cluster_id = "another"
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert not any("recreated" in each["notes"] for each in items)
