@@ -218,13 +218,16 @@ def _next_version(
     """Return the version after a step."""
     wall_us = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
     now_us = current_time_us(clocks.values(), wall_us)
+    now_ts = None if now_us is None else _EPOCH + timedelta(microseconds=now_us)
+    if not version.clocks and version.as_of_ts is not None:  # a converted lake
+        now_ts = max(version.as_of_ts, now_ts or version.as_of_ts)
     since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,
         heads=heads,
         moved=step,
         tables=_changed_tables(version, ingested.files, step),
-        as_of_ts=None if now_us is None else _EPOCH + timedelta(microseconds=now_us),
+        as_of_ts=now_ts,
         clocks=tuple(clocks[partition] for partition in sorted(clocks)),
         history_from_ts=min(since, default=None),
     )
