@@ -216,6 +216,17 @@ async def test_committed_offsets_are_fetched_with_member_epoch_and_require_stabl
         assert asked.groups[0].topics[0].partition_indexes == [0, 1]
 
 
+@pytest.mark.parametrize("offset", [-1, -2, -1001, -(2**63)])
+async def test_a_negative_offset_is_no_committed_offset(offset: int) -> None:
+    answer = fetched()
+    answer.groups[0].topics[0].partitions[0].committed_offset = offset
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        broker.answers[ApiKey.OFFSET_FETCH] = in_turn(answer)
+        async with member_of(broker, RecordedCallbacks()) as member:
+            assert await member.committed([ORDERS_0]) == {ORDERS_0: None}
+
+
 async def test_a_fetch_at_a_stale_epoch_is_retried_at_the_next_epoch() -> None:
     recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:

@@ -84,6 +84,8 @@ class ClusterModel(FakeAdmin):
         """
         group = self.groups.get(group_id, ModelGroup())
         wanted = group.offsets if partitions is None else partitions
+        if self.hides_topics and not {*wanted} <= {*self.logs}:
+            return super().offsets(group_id, partitions)
         unstable = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return GroupOffsets(
             {at: group.offsets.get(at) for at in wanted if at not in group.unstable},

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.auth.acl import AclBinding, AclBindingFilter
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.fetch import FirstRecord
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
@@ -91,6 +92,8 @@ class FakeAdmin(AdminClient):
     topic_ids: dict[TopicName, TopicId] = field(default_factory=dict)
     cannot_filter: bool = False
     is_classic_only: bool = False
+    hides_topics: bool = False
+    """Whether topics that are not known here may not be described."""
     cannot_read: bool = False
     """Whether fetching records is unauthorized."""
     calls: list[str] = field(default_factory=list)
@@ -125,6 +128,9 @@ class FakeAdmin(AdminClient):
     ) -> GroupOffsets:
         """Return the committed offsets of a group."""
         committed = self.commits.get(group_id, {})
+        if self.hides_topics and partitions is not None:
+            refused = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return GroupOffsets({}, dict.fromkeys(partitions, refused))
         return GroupOffsets(
             {
                 at: None if offset is None else CommittedOffset(offset)
@@ -233,6 +239,11 @@ class FakeAdmin(AdminClient):
                 if at in self.logs
             }
         )
+
+    async def describe_acls(
+        self, wanted: AclBindingFilter | None = None
+    ) -> tuple[AclBinding, ...]:
+        return ()
 
     async def describe_topics(
         self, names: Iterable[TopicName] | None = None

@@ -34,6 +34,7 @@ from coterie.operations.snapshots import SnapshotGroup
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.cluster_model import ClusterModel, ModelGroup
+from tests.operations.fake_admin import FakeLog
 from tests.operations.small_cluster import (
     A0,
     A1,
@@ -194,8 +195,11 @@ def test_a_group_created_after_the_plan_is_a_concurrent_modification() -> None:
 
 def test_an_item_may_be_applied_partially() -> None:
     model = small_cluster()
-    model.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
+    gone = TopicPartition("gone", 0)
+    model.groups["g"].offsets[gone] = CommittedOffset(1)
+    model.logs[gone] = FakeLog()
     items = items_of(run(plan_delete_offsets(model, ["g"], None)))
+    del model.logs[gone]
     (result,) = applied(model, items)
     assert result.verdict is Verdict.PARTIAL
     (reason,) = result.reasons

@@ -19,6 +19,7 @@ from coterie.client import AdminClient
 from coterie.client.admin.group_changes import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import GroupState
+from coterie.client.admin.topics import NewTopic
 from coterie.operations.apply import apply_items
 from coterie.operations.current_groups import read_current_groups
 from coterie.operations.plan_files import Action, ItemResult, PlanItem, Verdict
@@ -32,6 +33,7 @@ from coterie.operations.plans import (
     plan_remove_members,
 )
 from coterie.operations.resets import (
+    Note,
     Scenario,
     ShiftBy,
     ToCommits,
@@ -250,6 +252,23 @@ async def test_undo_restores_the_offsets_and_is_idempotent(
     assert await offsets_of(admin, stage.group) == before
     seen = (await read_current_groups(admin, [clone])).one(clone)
     assert (seen.committed, seen.state) == ({}, GroupState.DEAD)
+
+
+@pytest.mark.parametrize("action", ["delete offsets", "delete"])
+async def test_offsets_of_a_topic_that_was_created_again_are_not_restored(
+    stage: Stage, admin: AdminClient, action: str
+) -> None:
+    await commit(admin, stage, 5, 7)
+    snapshot = MemorySnapshot()
+    items = items_of((await actions(admin, stage))[action])
+    assert await applied(admin, items, snapshot) == [Verdict.DONE]
+    (await admin.delete_topics([stage.topic])).all()
+    (await admin.create_topics([NewTopic(stage.topic, 2, 1)])).all()
+    (undo,) = await plan_undo(admin, snapshot.content)
+    assert undo.item is None
+    assert all("was deleted and created again" in str(row.error) for row in undo.rows)
+    (forced,) = await plan_undo(admin, snapshot.content, force=True)
+    assert all(Note.RECREATED in row.notes for row in forced.rows)
 
 
 @pytest.mark.parametrize("action", ["reset", "set", "delete offsets", "delete"])

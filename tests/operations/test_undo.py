@@ -5,11 +5,13 @@ from coterie.operations.plans import (
     items_of,
     plan_clone,
     plan_delete_groups,
+    plan_offsets,
     plan_remove_members,
 )
-from coterie.operations.resets import Note, ToEarliest
+from coterie.operations.resets import Note, ToEarliest, ToExact
 from coterie.operations.undo import plan_undo
 from tests.operations.cluster_model import ClusterModel
+from tests.operations.fake_admin import FakeLog
 from tests.operations.small_cluster import (
     A0,
     A1,
@@ -114,3 +116,100 @@ def test_undo_does_not_restore_removed_members() -> None:
     applied(model, items, snapshot)
     assert snapshot.groups == []
     assert model.groups["live"].members == ()
+
+
+def create_again(model: ClusterModel, topic: str, end: int = 0) -> None:
+    """Delete a topic, with the committed offsets, and create it again."""
+    for group in model.groups.values():
+        group.offsets = {
+            at: each for at, each in group.offsets.items() if at.topic != topic
+        }
+    for at in model.logs:
+        if at.topic == topic:
+            model.logs[at] = FakeLog.of(0, end)
+    model.topic_ids[topic] = b"second id of 16b"
+
+
+def model_with_ids() -> ClusterModel:
+    model = small_cluster()
+    model.topic_ids = {"a": b"first id of 16 b", "b": b"other id of 16 b"}
+    return model
+
+
+def test_the_offsets_of_a_topic_that_was_created_again_are_not_restored() -> None:
+    model, snapshot = model_with_ids(), MemorySnapshot()
+    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), snapshot)
+    create_again(model, "a")
+    (planned,) = undone(model, snapshot)
+    refused, restored = planned.rows
+    assert "topic a was deleted and created again since the write" in str(refused.error)
+    assert (refused.at, restored.at, restored.error) == (A0, B0, None)
+    applied(model, items_of([planned]))
+    assert model.groups["g"].offsets == {B0: CommittedOffset(7)}
+
+
+def test_with_force_a_topic_that_was_created_again_is_named() -> None:
+    model, snapshot = after_reset_with_ids()
+    create_again(model, "a", end=3)
+    (forced,) = run(plan_undo(model, snapshot.content, force=True))
+    assert [row.notes for row in forced.rows] == [
+        (Note.NO_COMMIT, Note.OUT_OF_RANGE, Note.RECREATED),
+        (),
+    ]
+    applied(model, items_of([forced]))
+    assert model.groups["g"].offsets[A0] == CommittedOffset(5, 1, "m")
+
+
+def after_reset_with_ids() -> tuple[ClusterModel, MemorySnapshot]:
+    model, snapshot = model_with_ids(), MemorySnapshot()
+    applied(model, reset_items(model, {"g": ToEarliest()}), snapshot)
+    return model, snapshot
+
+
+def test_commits_for_a_topic_that_was_created_again_are_kept() -> None:
+    model, snapshot = after_reset_with_ids()
+    create_again(model, "a", end=3)
+    model.groups["g"].offsets[A0] = CommittedOffset(3)
+    (planned,) = undone(model, snapshot)
+    assert [row.error is None for row in planned.rows] == [False, True]
+    applied(model, items_of([planned]))
+    assert model.groups["g"].offsets[A0] == CommittedOffset(3)
+
+
+def test_offsets_of_a_topic_that_was_missing_belong_to_no_later_topic() -> None:
+    model, snapshot = model_with_ids(), MemorySnapshot()
+    log = model.logs.pop(B0)
+    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), snapshot)
+    model.logs[B0] = log
+    (planned,) = undone(model, snapshot)
+    assert [row.error is None for row in planned.rows] == [True, False]
+
+
+def test_an_offset_of_a_missing_topic_is_refused_before_the_write() -> None:
+    model, snapshot = model_with_ids(), MemorySnapshot()
+    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), snapshot)
+    del model.logs[B0]
+    (planned,) = undone(model, snapshot)
+    assert planned.item is not None
+    assert [*planned.item.wanted] == [A0]
+    assert "no such topic" in str(planned.rows[1].error)
+
+
+def test_an_offset_beyond_the_log_is_said_without_ids_too() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
+    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), snapshot)
+    model.logs[A0] = FakeLog.of(0, 3)
+    (planned,) = undone(model, snapshot)
+    assert Note.OUT_OF_RANGE in planned.rows[0].notes
+    assert Note.OUT_OF_RANGE not in planned.rows[1].notes
+
+
+def test_a_plan_is_refused_when_its_topic_was_created_again() -> None:
+    model = model_with_ids()
+    plans = run(plan_offsets(model, Action.SET, {"new": ToExact({A0: 5})}))
+    create_again(model, "a")
+    (result,) = applied(model, items_of(plans))
+    assert result.verdict is Verdict.REFUSED
+    assert result.reasons == ("topic a was deleted and created again",)
+    (forced,) = applied(model, items_of(plans), force=True)
+    assert forced.verdict is Verdict.DONE

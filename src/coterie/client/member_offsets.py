@@ -34,7 +34,6 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.schema import Versions
 
 _WITH_EPOCHS_AND_NAMES: Final = Versions(9, 9)
-_NO_OFFSET: Final = -1
 _NO_LEADER_EPOCH: Final = -1
 
 
@@ -91,7 +90,7 @@ class MemberOffsets:
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
         for topic in group.topics:
             for each in topic.partitions:
-                if each.committed_offset != _NO_OFFSET:
+                if each.committed_offset >= 0:  # clients may commit -1, -2 or any
                     found[TopicPartition(topic.name, each.partition_index)] = (
                         OffsetAndMetadata(
                             each.committed_offset,

@@ -13,7 +13,14 @@ overwritten.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -30,6 +37,13 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
+from coterie.operations.hidden_topics import DELETED_UNSEEN, may_hide_topics
+from coterie.operations.plan_comparison import (
+    changes_since,
+    is_done,
+    pending_members,
+    pending_offsets,
+)
 from coterie.operations.plan_files import (
     Action,
     ItemResult,
@@ -38,14 +52,9 @@ from coterie.operations.plan_files import (
     Verdict,
     entries_of,
 )
-from coterie.operations.plans import (
-    changes_since,
-    is_done,
-    pending_members,
-    pending_offsets,
-)
 from coterie.operations.resets import write_offsets
 from coterie.operations.snapshots import SnapshotGroup, SnapshotWriter
+from coterie.operations.topic_ids import TopicIds, read_topic_ids
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -66,6 +75,8 @@ class _Checked:
 
     result: ItemResult
     group: CurrentGroup | None
+    topic_ids: TopicIds
+    """The current ids of the topics of all items."""
 
 
 async def check_items(
@@ -101,7 +112,7 @@ async def apply_items(
         if snapshot_error is None:
             try:
                 snapshot.add(
-                    _snapshot_group(each.result.item, each.group)
+                    _snapshot_group(each)
                     for each in ready
                     if each.result.item.action is not Action.REMOVE_MEMBERS
                 )
@@ -119,7 +130,9 @@ async def apply_items(
         )
         for each in checked:
             result = written.get(each.result.item.item_id, each.result)
-            result = replace(result, prior=each.result.prior)
+            result = replace(
+                result, prior=each.result.prior, warnings=each.result.warnings
+            )
             if result.verdict is Verdict.DONE and each.result.reasons:  # forced
                 result = replace(result, reasons=each.result.reasons)
             results.append(result)
@@ -138,8 +151,12 @@ async def _check(
 ) -> list[_Checked]:
     """Read the groups of items and compare them with the plan."""
     planned = {item.group_id: list(item.wanted) for item in items}
+    ids: TopicIds = {}
+    hides_topics = False
     try:
         groups = await read_current_groups(admin, planned, planned)
+        ids = await _read_topic_ids(admin, items, groups)
+        hides_topics = await may_hide_topics(admin, _deleted(items, groups))
     except CoterieError as error:
         groups = Results({}, dict.fromkeys(planned, error))
     checked = []
@@ -153,27 +170,69 @@ async def _check(
             group = groups.values[item.group_id]
             if is_done(item, group):
                 verdict = Verdict.ALREADY
-            elif reasons := changes_since(item, group):
+            elif reasons := changes_since(item, group, ids):
                 verdict = Verdict.READY if force else Verdict.REFUSED
         prior = None if group is None else group.committed
-        result = ItemResult(item, verdict, reasons, prior=prior)
-        checked.append(_Checked(result, group))
+        is_warned = (
+            hides_topics
+            and item.action is Action.DELETE_GROUP
+            and verdict is Verdict.READY
+        )
+        warnings = (DELETED_UNSEEN,) if is_warned else ()
+        result = ItemResult(item, verdict, reasons, prior=prior, warnings=warnings)
+        checked.append(_Checked(result, group, ids))
     return checked
 
 
-def _snapshot_group(item: PlanItem, group: CurrentGroup | None) -> SnapshotGroup:
+def _deleted(
+    items: Iterable[PlanItem], groups: Results[GroupId, CurrentGroup]
+) -> list[GroupId]:
+    """Return the groups that will be deleted."""
+    return [
+        item.group_id
+        for item in items
+        if item.action is Action.DELETE_GROUP
+        and item.group_id in groups.values
+        and not is_done(item, groups.values[item.group_id])
+    ]
+
+
+async def _read_topic_ids(
+    admin: AdminClient,
+    items: Iterable[PlanItem],
+    groups: Results[GroupId, CurrentGroup],
+) -> TopicIds:
+    """Return the ids of the topics whose offsets the items replace."""
+    written: set[TopicName] = set()
+    for item in items:
+        group = groups.values.get(item.group_id)
+        if group is None or is_done(item, group):
+            continue
+        written.update(at.topic for at in item.wanted)
+        if item.action is Action.DELETE_GROUP:
+            written.update(at.topic for at in group.committed)
+    return await read_topic_ids(admin, written)
+
+
+def _snapshot_group(checked: _Checked) -> SnapshotGroup:
+    item, group = checked.result.item, checked.group
     assert group is not None
+    wrote = entries_of(
+        dict.fromkeys(group.committed)
+        if item.action is Action.DELETE_GROUP
+        else pending_offsets(item, group)
+    )
+    topics = sorted({entry.topic for entry in wrote})
+    ids = checked.topic_ids
     return SnapshotGroup(
         item.group_id,
         item.action,
         existed=group.description is not None or bool(group.committed),
         offsets=entries_of(group.committed),
         is_share=_is_share(item, group),
-        wrote=entries_of(
-            dict.fromkeys(group.committed)
-            if item.action is Action.DELETE_GROUP
-            else pending_offsets(item, group)
-        ),
+        wrote=wrote,
+        topic_ids={each: ids[each] for each in topics if each in ids},
+        may_lack_topics=bool(checked.result.warnings),
     )
 
 

@@ -23,6 +23,7 @@ from coterie.operations.plan_files import (
     encode_document,
     entries_of,
 )
+from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, LogOffset, TopicPartition
 
 SCHEMA: Final = "coterie.offsets"
@@ -47,17 +48,32 @@ class OffsetFile:
     """UTC."""
     cluster_id: str | None
     groups: tuple[GroupEntry, ...]
+    topic_ids: TopicIds = field(default_factory=dict)
+    """The ids of the topics of the offsets, where known; null for a topic that did not
+    exist."""
 
 
 Exported = Mapping[GroupId, Mapping[TopicPartition, CommittedOffset]]
 
 
 def write_offsets_file(
-    offsets: Exported, exported_at: str, cluster_id: str | None
+    offsets: Exported,
+    exported_at: str,
+    cluster_id: str | None,
+    topic_ids: TopicIds | None = None,
 ) -> bytes:
-    """Encode the offsets of groups."""
+    """Encode the offsets of groups, with the ids of their topics if they are given."""
     groups = (GroupEntry(each, entries_of(offsets[each])) for each in sorted(offsets))
-    return encode_document(OffsetFile(exported_at, cluster_id, tuple(groups)))
+    return encode_document(
+        OffsetFile(exported_at, cluster_id, tuple(groups), topic_ids or {})
+    )
+
+
+def read_exported_topics(data: bytes, cluster_id: str | None) -> TopicIds:
+    """Return the ids of the topics in a file if its offsets are of this cluster, else
+    none. Raises SettingError."""
+    read = decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
+    return read.topic_ids if read.cluster_id == cluster_id else {}
 
 
 def read_offsets_file(data: bytes) -> Exported:

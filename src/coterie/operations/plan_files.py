@@ -27,6 +27,7 @@ from coterie import portable_os
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import CoterieError, SettingError
 from coterie.files import decode_text, write_error
+from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 Document = TypeVar("Document")
@@ -222,6 +223,9 @@ class PlanItem:
     """The offsets to commit; other partitions stay."""
     members: tuple[MemberEntry, ...] = ()
     """The members to remove; remove-members only."""
+    topic_ids: TopicIds = field(default_factory=dict)
+    """The ids of the topics of `offsets`, where known; null for a topic that did not
+    exist."""
     source: GroupId | None = None
     """The group whose offsets are cloned; clone only."""
     reason: str = ""
@@ -321,6 +325,8 @@ class ItemResult:
     """Whether the cluster responded; without a response, writes may have happened."""
     prior: Mapping[TopicPartition, CommittedOffset] | None = None
     """The committed offsets just before; None when they were not read."""
+    warnings: tuple[str, ...] = ()
+    """What may have been changed besides, one sentence each."""
 
     @property
     def has_written(self) -> bool:

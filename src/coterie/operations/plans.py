@@ -1,16 +1,12 @@
-"""Creation of plan items from the current groups, and comparison of items with groups
-that may have changed since.
+"""Creation of plan items from the current groups.
 
 Creating items does not write. A group or partition with an error is not in the plan;
 the others are.
-
-For the comparison, a planned partition may have its old offset or the planned one: so
-an interrupted plan can be applied again, and a second application changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +15,6 @@ from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import (
     GroupDescription,
     GroupType,
-    MemberDescription,
 )
 from coterie.client.admin.results import Results
 from coterie.errors import (
@@ -29,9 +24,14 @@ from coterie.errors import (
     UnsupportedGroupType,
 )
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
+from coterie.operations.hidden_topics import (
+    DELETED_UNSEEN,
+    LEFT_OUT,
+    may_hide_topics,
+)
+from coterie.operations.plan_comparison import expected_group, matches_member
 from coterie.operations.plan_files import (
     Action,
-    ExpectedGroup,
     MemberEntry,
     PlanItem,
     entries_of,
@@ -42,15 +42,19 @@ from coterie.operations.resets import (
     ResetRow,
     Scenario,
     ToCommits,
+    ToExact,
+    ToRows,
     drop_metadata,
     plan_resets,
 )
 from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
-from coterie.types import GroupId, TopicPartition
+from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
+from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
+    from coterie.client.admin.topics import TopicDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class GroupPlan:
     """The rows for review; a row's error leaves the others in the item."""
     error: CoterieError | None = None
     """The reason why the group has no item."""
+    warnings: tuple[str, ...] = ()
+    """What the rows cannot show, one sentence each."""
 
 
 def items_of(plans: Sequence[GroupPlan]) -> tuple[PlanItem, ...]:
@@ -99,7 +105,79 @@ async def plan_offsets(
         wanted = {row.at: row.new for row in rows if row.is_write}
         item = plan_item(action, current, wanted) if wanted else None
         plans.append(GroupPlan(reset.group_id, item, rows))
-    return tuple(plans)
+    with_ids = await _with_topic_ids(admin, plans, scenarios)
+    if scope is not ALL_COMMITTED:
+        return with_ids
+    unnamed = [
+        each
+        for each, scenario in scenarios.items()
+        if not isinstance(scenario, ToRows | ToExact | ToCommits)
+    ]
+    return await _with_warning(admin, with_ids, unnamed, LEFT_OUT)
+
+
+async def _with_warning(
+    admin: AdminClient,
+    plans: Iterable[GroupPlan],
+    group_ids: Collection[GroupId],
+    warning: str,
+) -> tuple[GroupPlan, ...]:
+    """Return plans, with a warning for these groups if the principal may not describe
+    some topics."""
+    plans = tuple(plans)
+    warned = {each.group_id for each in plans if each.error is None}.intersection(
+        group_ids
+    )
+    if not await may_hide_topics(admin, warned):
+        return plans
+    return tuple(
+        replace(each, warnings=(*each.warnings, warning))
+        if each.group_id in warned
+        else each
+        for each in plans
+    )
+
+
+async def _with_topic_ids(
+    admin: AdminClient,
+    plans: Iterable[GroupPlan],
+    scenarios: Mapping[GroupId, Scenario],
+) -> tuple[GroupPlan, ...]:
+    """Return plans whose items have the ids of their topics, and whose rows show which
+    topics were created again since the offsets were exported."""
+    plans = tuple(plans)
+    ids = await read_topic_ids(
+        admin, (each.topic for item in items_of(plans) for each in item.offsets)
+    )
+    return tuple(
+        plan
+        if plan.item is None
+        else replace(
+            plan,
+            item=replace(plan.item, topic_ids=_ids_of(plan.item, ids)),
+            rows=_with_recreated(plan.rows, scenarios[plan.group_id], ids),
+        )
+        for plan in plans
+    )
+
+
+def _with_recreated(
+    rows: tuple[ResetRow, ...], scenario: Scenario, ids: TopicIds
+) -> tuple[ResetRow, ...]:
+    if not isinstance(scenario, ToCommits):
+        return rows
+    recreated = recreated_topics(scenario.topic_ids, ids)
+    return tuple(
+        replace(row, notes=(*row.notes, Note.RECREATED))
+        if row.topic in recreated
+        else row
+        for row in rows
+    )
+
+
+def _ids_of(item: PlanItem, ids: TopicIds) -> TopicIds:
+    topics = sorted({each.topic for each in item.offsets})
+    return {each: ids[each] for each in topics if each in ids}
 
 
 def _without_epoch(row: ResetRow) -> ResetRow:
@@ -135,12 +213,12 @@ async def plan_clone(
         refusal = OperationRefused(f"group {source} has no offsets{of_topics} to clone")
         return GroupPlan(destination, error=refusal)
     (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
-    if plan.item is None:
-        return plan
-    item = replace(plan.item, source=source)
-    if group.is_share:
-        item = as_share_group(item)
-    return replace(plan, item=item)
+    if plan.item is not None:
+        item = replace(plan.item, source=source)
+        plan = replace(plan, item=as_share_group(item) if group.is_share else item)
+    if not topics and plan.error is None and await may_hide_topics(admin, [source]):
+        plan = replace(plan, warnings=(LEFT_OUT,))
+    return plan
 
 
 def as_share_group(item: PlanItem) -> PlanItem:
@@ -170,7 +248,7 @@ async def plan_delete_groups(
         rows = _deletions(group, group.committed) or (ResetRow(group_id, "", -1),)
         item = plan_item(Action.DELETE_GROUP, group, {})
         plans.append(GroupPlan(group_id, item, rows))
-    return tuple(plans)
+    return await _with_warning(admin, plans, ids, DELETED_UNSEEN)
 
 
 def _active_group_error(group: CurrentGroup) -> ApiError:
@@ -192,7 +270,12 @@ async def plan_delete_offsets(
     admin: AdminClient, group_ids: Iterable[GroupId], scope: Scope
 ) -> tuple[GroupPlan, ...]:
     """Plan the deletion of committed offsets of topics that no member subscribes to, or
-    of all offsets of topics of share groups without members."""
+    of all offsets of topics of share groups without members.
+
+    What a coordinator would refuse is an error of its row: offsets of subscribed or
+    missing topics (D-53, D-54). A missing topic of the scope is an error, too, if no
+    group has offsets of it.
+    """
     ids = tuple(dict.fromkeys(group_ids))
     named = {
         TopicPartition(each.topic, partition)
@@ -200,10 +283,24 @@ async def plan_delete_offsets(
         for partition in each.partitions or ()
     }
     groups = await read_current_groups(admin, ids, dict.fromkeys(ids, named))
+    with_offsets = {
+        at.topic
+        for group in groups.values.values()
+        for at in (*group.committed, *group.offsets.errors)
+    }
+    topics = {each.topic for each in scope} if scope else with_offsets
+    described = await admin.describe_topics(sorted(topics)) if topics else Results()
+    unknown = {
+        each: described.errors[each]
+        for each in topics - with_offsets
+        if each in described.errors
+    }
     plans = []
     for group_id in ids:
         try:
             group = _existing(group_id, groups)
+            if not group.is_share:
+                _refuse_foreign_members(group)
         except CoterieError as error:
             plans.append(GroupPlan(group_id, error=error))
             continue
@@ -211,16 +308,28 @@ async def plan_delete_offsets(
         selected = sorted(
             {at for at in (*group.committed, *errors) if is_in_scope(at, scope)}
         )
-        deleted = [at for at in selected if at in group.committed]
+        present = [at for at in selected if at in group.committed]
+        refused = (
+            {} if group.is_share else _refused_deletions(group, present, described)
+        )
+        deleted = [at for at in present if at not in refused]
         if group.is_share and (refusal := _refuse_share_deletion(group, deleted)):
             plans.append(GroupPlan(group_id, error=refusal))
             continue
         rows = (
             *_deletions(group, deleted),
             *(
+                ResetRow(group_id, *at, group.committed[at], error=error)
+                for at, error in refused.items()
+            ),
+            *(
                 ResetRow(group_id, *at, error=errors[at])
                 for at in selected
                 if at in errors
+            ),
+            *(
+                ResetRow(group_id, topic, -1, error=error)
+                for topic, error in sorted(unknown.items())
             ),
             *(
                 ResetRow(group_id, *at, notes=(Note.NO_COMMIT,))
@@ -232,6 +341,57 @@ async def plan_delete_offsets(
             item = plan_item(Action.DELETE_OFFSETS, group, dict.fromkeys(deleted))
         plans.append(GroupPlan(group_id, item, rows))
     return tuple(plans)
+
+
+def _refuse_foreign_members(group: CurrentGroup) -> None:
+    """Raise the error of a classic group with members of another protocol than the
+    consumers' (D-52)."""
+    described = group.description
+    if (
+        described is not None
+        and described.type is GroupType.CLASSIC
+        and described.members
+        and described.protocol_type != "consumer"
+    ):
+        raise _active_group_error(group)
+
+
+def _refused_deletions(
+    group: CurrentGroup,
+    partitions: Iterable[TopicPartition],
+    topics: Results[TopicName, TopicDescription],
+) -> dict[TopicPartition, CoterieError]:
+    """Return the offsets that the coordinator would not delete, with the reason."""
+    members = () if group.description is None else group.description.members
+    subscribed = {
+        topic
+        for member in members
+        for topic in (
+            *(member.subscribed_topics or ()),
+            # Those of a regular expression are known only to the coordinator.
+            *(
+                at.topic
+                for at in (*member.assignment, *(member.target_assignment or ()))
+            ),
+        )
+    }
+    refused: dict[TopicPartition, CoterieError] = {}
+    for at in partitions:
+        topic = topics.values.get(at.topic)
+        if at.topic in topics.errors:
+            refused[at] = topics.errors[at.topic]
+        elif topic is not None and at not in topic.all_partitions:
+            refused[at] = ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {at.topic} has {len(topic.partitions)} partitions",
+            )
+        elif at.topic in subscribed:
+            refused[at] = ApiError(
+                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+                f"a member of {group.group_id} subscribes to topic {at.topic}: stop the"
+                " members first",
+            )
+    return refused
 
 
 def _refuse_share_deletion(
@@ -327,125 +487,3 @@ def plan_item(
         entries_of(wanted),
         members,
     )
-
-
-def expected_group(group: CurrentGroup) -> ExpectedGroup:
-    """Return the current state of a group as a plan contains it."""
-    offsets = entries_of(group.committed)
-    described = group.description
-    if described is None:
-        return ExpectedGroup(exists=False, state=group.state.value, offsets=offsets)
-    return ExpectedGroup(
-        exists=True,
-        state=described.state.value,
-        type=described.type.value,
-        group_epoch=described.group_epoch,
-        assignment_epoch=described.assignment_epoch,
-        generation_id=described.generation_id,
-        members=tuple(sorted(member.member_id for member in described.members)),
-        offsets=offsets,
-    )
-
-
-def changes_since(item: PlanItem, group: CurrentGroup) -> tuple[str, ...]:
-    """Return one sentence for each change of the group since the plan was made."""
-    unreadable = tuple(
-        f"{at.topic}-{at.partition} cannot be read: {error}"
-        for at, error in sorted(group.offsets.errors.items())
-    )
-    wanted, description = item.wanted, group.description
-    # A simple group whose commits are all planned was created by this plan, when it was
-    # applied before and interrupted.
-    is_created_by_plan = (
-        not item.seen.exists
-        and description is not None
-        and (description.is_simple or (group.is_share and not description.members))
-        and bool(group.committed)
-        and all(wanted.get(at) == offset for at, offset in group.committed.items())
-    )
-    if is_created_by_plan:
-        return unreadable
-    changes = (*_changes_of_group(item.seen, group), *unreadable)
-    if item.action is Action.REMOVE_MEMBERS:  # members commit at any time
-        return changes
-    return (*changes, *_changes_of_offsets(item, group))
-
-
-def _changes_of_group(expected: ExpectedGroup, group: CurrentGroup) -> Iterator[str]:
-    actual = expected_group(group)
-    if expected.exists != actual.exists:
-        yield "the group is new" if actual.exists else "the group is gone"
-    if not expected.exists or not actual.exists:
-        return
-    for name in ("state", "type", "group_epoch", "assignment_epoch", "generation_id"):
-        before, after = getattr(expected, name), getattr(actual, name)
-        # Apache Kafka returns no generation.
-        is_known = after is not None or name != "generation_id"
-        if before is not None and before != after and is_known:
-            yield f"{name.replace('_', ' ')} was {before} and is {after}"
-    joined = sorted(set(actual.members) - set(expected.members))
-    if joined:
-        yield f"joined: {', '.join(joined)}"
-
-
-def _changes_of_offsets(item: PlanItem, group: CurrentGroup) -> Iterator[str]:
-    expected = {entry.at: entry.committed for entry in item.seen.offsets}
-    wanted = item.wanted
-    compared = {*expected, *group.committed}
-    if item.action is Action.DELETE_OFFSETS:  # members may commit for other topics
-        compared &= wanted.keys()
-    for at in sorted(compared):
-        before, after = expected.get(at), group.committed.get(at)
-        if at in group.offsets.errors or after in (before, wanted.get(at, before)):
-            continue
-        was, now = _offset_text(before), _offset_text(after)
-        change = f"was at {was} and is at {now}"
-        if was == now:
-            change = "was committed again with other metadata"
-        yield f"{at.topic}-{at.partition} {change}"
-
-
-def _offset_text(committed: CommittedOffset | None) -> str:
-    if committed is None:
-        return "no commit"
-    epoch = committed.leader_epoch
-    return f"{committed.offset}" + ("" if epoch is None else f" (epoch {epoch})")
-
-
-def is_done(item: PlanItem, group: CurrentGroup) -> bool:
-    """Return whether the group is already in the planned state."""
-    match item.action:
-        case Action.DELETE_GROUP:
-            return group.description is None and not group.committed
-        case Action.REMOVE_MEMBERS:
-            return not pending_members(item, group)
-        case _:
-            return not pending_offsets(item, group)
-
-
-def pending_offsets(
-    item: PlanItem, group: CurrentGroup
-) -> Mapping[TopicPartition, CommittedOffset | None]:
-    """Return the offsets that remain to be committed or, with None, deleted."""
-    return {
-        at: wanted
-        for at, wanted in item.wanted.items()
-        if at in group.offsets.errors or group.committed.get(at) != wanted
-    }
-
-
-def pending_members(item: PlanItem, group: CurrentGroup) -> tuple[MemberEntry, ...]:
-    """Return the members that remain to be removed."""
-    current = () if group.description is None else group.description.members
-    return tuple(
-        entry
-        for entry in item.members
-        if any(matches_member(entry, each) for each in current)
-    )
-
-
-def matches_member(entry: MemberEntry, member: MemberDescription) -> bool:
-    """Return whether an entry identifies a member."""
-    if entry.instance_id is not None:
-        return entry.instance_id == member.instance_id
-    return entry.member_id == member.member_id

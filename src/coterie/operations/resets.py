@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
@@ -34,6 +34,7 @@ from coterie.operations.current_groups import (
 )
 from coterie.operations.selection import ALL_COMMITTED, Scope, resolve_partitions
 from coterie.operations.times import read_datetime_ms, time_before
+from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -101,6 +102,9 @@ class ToCommits:
     the scope."""
 
     offsets: Mapping[TopicPartition, CommittedOffset]
+    topic_ids: TopicIds = field(default_factory=dict)
+    """The ids of the topics of the offsets, where known. `plan_offsets` marks the rows
+    of a topic that has another id now."""
 
 
 Scenario: TypeAlias = (
@@ -145,6 +149,8 @@ class Note(Enum):
     """The group will skip the records from the prior offset to the new one."""
     DELETED = "deleted"
     """The committed offset is deleted."""
+    RECREATED = "recreated"
+    """The topic was deleted and created again since the offset was committed."""
     DATA_LOSS = "data-loss"
     """The log has deleted records that the group has not read."""
 

@@ -29,6 +29,7 @@ from coterie.operations.plan_files import (
     encode_line,
     utc_text,
 )
+from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, TopicPartition
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class SnapshotGroup:
     """The offsets about to be written; offset null is a deletion."""
     is_share: bool = False
     """Whether it is a share group, whose offsets are start offsets."""
+    topic_ids: TopicIds = field(default_factory=dict)
+    """The ids of the topics of the offsets, where known; null for a topic that did not
+    exist."""
+    may_lack_topics: bool = False
+    """Whether the write may have deleted offsets of topics that the principal may not
+    describe, which are not in `offsets`."""
 
     @property
     def offsets_before(self) -> Mapping[TopicPartition, CommittedOffset | None]:

@@ -1,25 +1,40 @@
 """Plans that restore the offsets of a snapshot.
 
 A group is restored only while it is unchanged since the write, so that later commits
-are not lost. The offsets of a deleted group are committed again, without members and
-epochs. A group that the write created is deleted. Removed members are not restored;
-they may join again.
+are not lost. Offsets of a topic that was created again since are not restored. The
+offsets of a deleted group are committed again, without members and epochs. A group that
+the write created is deleted. Removed members are not restored; they may join again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.log_offsets import EARLIEST, LATEST, LogOffsetInfo
+from coterie.client.admin.results import Results
 from coterie.errors import CoterieError, OperationRefused
 from coterie.operations.current_groups import (
     CurrentGroup,
     read_current_groups,
     refuse_active,
 )
+from coterie.operations.hidden_topics import NOT_IN_SNAPSHOT
 from coterie.operations.plan_files import Action
 from coterie.operations.plans import GroupPlan, as_share_group, plan_item
-from coterie.operations.resets import Note, ResetRow
+from coterie.operations.resets import (
+    Note,
+    PartitionOffsets,
+    ResetRow,
+    ToCommits,
+    plan_rows,
+)
 from coterie.operations.snapshots import Snapshot, SnapshotGroup
+from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
+from coterie.types import GroupId, TopicName, TopicPartition
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
@@ -30,32 +45,66 @@ async def plan_undo(
 ) -> tuple[GroupPlan, ...]:
     """Plan the restoration of every group of a snapshot, in its order.
 
-    `force` includes groups whose offsets have moved since.
+    `force` includes groups whose offsets have moved since, and topics that were created
+    again since.
     """
     also = {each.group_id: list(each.offsets_written) for each in snapshot.groups}
     groups = await read_current_groups(admin, also, also)
+    written = sorted({at for each in also.values() for at in each})
+    logs = await _Logs.read(admin, written)
     plans: list[GroupPlan] = []
     for kept in snapshot.groups:
+        recreated = recreated_topics(kept.topic_ids, logs.topic_ids)
         try:
             current = groups.one(kept.group_id)
             if kept.offsets_written:
                 refuse_active(current)
             if not force:
-                _refuse_moved(kept, current)
+                _refuse_moved(kept, current, recreated)
         except CoterieError as error:
             plans.append(GroupPlan(kept.group_id, error=error))
         else:
-            plans.append(_plan(kept, current))
+            plan = _plan(kept, current, logs, recreated, force)
+            if kept.may_lack_topics:
+                plan = replace(plan, warnings=(NOT_IN_SNAPSHOT,))
+            plans.append(plan)
     return tuple(plans)
 
 
-def _refuse_moved(kept: SnapshotGroup, current: CurrentGroup) -> None:
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """The logs of the partitions of a snapshot."""
+
+    starts: Results[TopicPartition, LogOffsetInfo]
+    ends: Results[TopicPartition, LogOffsetInfo]
+    topic_ids: TopicIds
+
+    @classmethod
+    async def read(
+        cls, admin: AdminClient, partitions: Collection[TopicPartition]
+    ) -> _Logs:
+        if not partitions:
+            return cls(Results(), Results(), {})
+        starts, ends, topic_ids = await asyncio.gather(
+            admin.list_offsets(dict.fromkeys(partitions, EARLIEST)),
+            admin.list_offsets(dict.fromkeys(partitions, LATEST)),
+            read_topic_ids(admin, (each.topic for each in partitions)),
+        )
+        return cls(starts, ends, topic_ids)
+
+
+def _refuse_moved(
+    kept: SnapshotGroup, current: CurrentGroup, recreated: Collection[TopicName]
+) -> None:
     """Raise OperationRefused when a written partition has another offset now."""
     moved = [
         f"{at.topic}-{at.partition}"
         for at, written in sorted(kept.offsets_written.items())
         if at in current.offsets.errors
-        or current.committed.get(at) not in (written, kept.offsets_before.get(at))
+        or (
+            at.topic not in recreated
+            and current.committed.get(at) not in (written, kept.offsets_before.get(at))
+        )
     ]
     if moved:
         raise OperationRefused(
@@ -64,26 +113,76 @@ def _refuse_moved(kept: SnapshotGroup, current: CurrentGroup) -> None:
         )
 
 
-def _plan(kept: SnapshotGroup, current: CurrentGroup) -> GroupPlan:
+def _plan(
+    kept: SnapshotGroup,
+    current: CurrentGroup,
+    logs: _Logs,
+    recreated: Collection[TopicName],
+    force: bool,
+) -> GroupPlan:
     before, committed = kept.offsets_before, current.committed
-    wanted = {
+    changed = {
         at: before.get(at)
         for at in sorted(kept.offsets_written)
         if committed.get(at) != before.get(at)
     }
-    if not wanted:
+    if not changed:
         return GroupPlan(kept.group_id)
-    rows = []
-    for at, offset in wanted.items():
-        notes = (Note.DELETED,) if offset is None else ()
-        if at not in committed:
-            notes = (Note.NO_COMMIT,)
-        prior = committed.get(at)
-        rows.append(ResetRow(kept.group_id, *at, prior=prior, new=offset, notes=notes))
+    rows = tuple(
+        _row(kept.group_id, at, offset, committed.get(at), logs)
+        for at, offset in changed.items()
+    )
+    rows = tuple(
+        _of_recreated(row, force)
+        if row.topic in recreated and row.new is not None
+        else row
+        for row in rows
+    )
+    wanted = {row.at: row.new for row in rows if row.error is None}
     action = Action.RESTORE
     if not kept.existed and set(committed) <= set(wanted):
         action, wanted = Action.DELETE_GROUP, {}
+    elif not wanted:
+        return GroupPlan(kept.group_id, rows=rows)
     item = plan_item(action, current, wanted)
+    topics = sorted({at.topic for at in wanted})
+    ids = {each: logs.topic_ids[each] for each in topics if each in logs.topic_ids}
+    item = replace(item, topic_ids=ids)
     if kept.is_share:
         item = as_share_group(item)
-    return GroupPlan(kept.group_id, item, tuple(rows))
+    return GroupPlan(kept.group_id, item, rows)
+
+
+_NOTES: Final = frozenset({Note.NO_COMMIT, Note.OUT_OF_RANGE})
+"""The notes of a restored offset. A reset has more of them, which are no news about an
+offset that was committed before."""
+
+
+def _row(
+    group_id: GroupId,
+    at: TopicPartition,
+    offset: CommittedOffset | None,
+    prior: CommittedOffset | None,
+    logs: _Logs,
+) -> ResetRow:
+    if offset is None:
+        return ResetRow(group_id, *at, prior=prior, notes=(Note.DELETED,))
+    log = PartitionOffsets(
+        prior,
+        logs.starts.values.get(at),
+        logs.ends.values.get(at),
+        log_error=logs.starts.errors.get(at) or logs.ends.errors.get(at),
+    )
+    (row,) = plan_rows(group_id, ToCommits({at: offset}), {at: log})
+    return replace(row, notes=tuple(each for each in row.notes if each in _NOTES))
+
+
+def _of_recreated(row: ResetRow, force: bool) -> ResetRow:
+    """Return the row of a topic that is not the one of the snapshot."""
+    if force or row.error is not None:
+        return replace(row, notes=(*row.notes, Note.RECREATED))
+    refused = OperationRefused(
+        f"topic {row.topic} was deleted and created again since the write, and the old"
+        " offset is of other records: --force restores it nevertheless"
+    )
+    return replace(row, new=None, error=refused)

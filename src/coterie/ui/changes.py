@@ -137,6 +137,11 @@ class Changes:
                 for plan in planned
                 if plan.error is not None
             ],
+            "warnings": [
+                {"group": plan.group_id, "error": each}
+                for plan in planned
+                for each in plan.warnings
+            ],
         }
 
     async def apply(self, request: ApplyRequest) -> Row:
@@ -267,5 +272,5 @@ def _result(result: ItemResult) -> dict[str, Any]:
         "group": result.item.group_id,
         "action": result.item.action.value,
         "verdict": result.verdict.value,
-        "reasons": list(result.reasons),
+        "reasons": [*result.reasons, *result.warnings],
     }

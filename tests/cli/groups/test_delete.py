@@ -101,3 +101,28 @@ def test_groups_that_fail_alike_share_a_line(
     monkeypatch.setattr(shell.admin, "delete_groups", refuse)
     shell.write("delete g h")
     assert "2 groups (g, h) failed: NON_EMPTY_GROUP\n" in shell.error
+
+
+def test_a_delete_and_its_undo_say_that_topics_may_be_hidden(shell: WriteShell) -> None:
+    warning = "warning: g, h: this principal may not describe all topics: offsets of"
+    shell.admin.hides_topics = True
+    shell("delete g h")
+    assert warning in shell.error
+    shell.write("delete g h")
+    assert warning in shell.error
+    assert shell.error.count("warning") == 1
+    undo = f"undo {shell.snapshot_ids[0]}"
+    shell(f"{undo} --snapshots HOME/snapshots")
+    assert "are not in the snapshot and are not restored" in shell.error
+    shell.write(undo)
+    assert "are not in the snapshot and are not restored" in shell.error
+
+
+def test_a_planned_delete_says_that_topics_may_be_hidden(shell: WriteShell) -> None:
+    shell.admin.hides_topics = True
+    shell("plan HOME/plan.json delete g")
+    assert "cannot be restored by undo" in shell.error
+    shell("apply HOME/plan.json")
+    assert "cannot be restored by undo" in shell.error
+    shell.write("apply HOME/plan.json")
+    assert "cannot be restored by undo" in shell.error

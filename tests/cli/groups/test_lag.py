@@ -307,3 +307,24 @@ def test_a_note_reports_a_rebalancing_group(shell: Shell) -> None:
 def test_read_committed_fetches_last_stable_offsets(shell: Shell) -> None:
     shell("groups describe --read-committed --topic t")
     assert [flag for _, flag in shell.admin.logs_asked][-2:] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "groups lag",
+        "groups describe orders --topic t",
+        "groups list --lag >0",
+        "groups offsets list orders",
+        "groups offsets export orders",
+        "groups watch orders --count 1",
+        "topics consumers t",
+    ],
+)
+def test_topics_that_may_be_hidden_are_said(shell: Shell, line: str) -> None:
+    shell.admin.hides_topics = True
+    shell(line)
+    assert "warning: this principal may not describe all topics" in shell.error
+    shell.admin.hides_topics = False
+    shell(line)
+    assert "principal" not in shell.error

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.types import TopicPartition
 from tests.operations.small_cluster import A0, A1, B0
 
 from .write_shell import WriteShell, shell
@@ -177,3 +178,28 @@ def test_an_existing_file_is_not_overwritten(shell: WriteShell) -> None:
     shell("offsets export g --to HOME/file")
     assert shell.code == 2
     assert (shell.home / "file").read_text() == "precious"
+
+
+def test_a_preview_refuses_what_the_coordinator_refuses(shell: WriteShell) -> None:
+    shell.admin.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
+    shell("offsets delete g --partitions gone")
+    assert shell.code == 1
+    assert "there is nothing to do" not in shell.error
+    shell("offsets delete g --partitions misspelt")
+    assert shell.code == 1
+    shell("offsets delete h --partitions b")  # the topic exists
+    assert shell.code == 0
+    assert "there is nothing to do" in shell.error
+
+
+def test_an_import_says_that_a_topic_was_created_again(shell: WriteShell) -> None:
+    shell.admin.topic_ids = {"a": b"first id of 16 b", "b": b"other id of 16 b"}
+    shell("offsets export g --to HOME/g.json")
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert not any("recreated" in each["notes"] for each in items)
+    shell.admin.topic_ids["a"] = b"second id of 16b"
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert ["recreated" in each["notes"] for each in items] == [True, False]
+    shell.admin.cluster_id = "another"
+    items = shell.json("offsets import HOME/g.json --as new")["items"]
+    assert not any("recreated" in each["notes"] for each in items)

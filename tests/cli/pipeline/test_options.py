@@ -60,6 +60,7 @@ def test_as_of_is_a_number_a_date_time_or_a_span_before_now() -> None:
     at = datetime(2026, 11, 21, 10, tzinfo=UTC)
     assert read_as_of("2026-11-21T10:00:00Z") == at
     assert read_as_of("2026-11-21 11:00:00+01:00") == at
+    assert read_as_of("99999999999d") == datetime(1970, 1, 1, tzinfo=UTC)
     ago = read_as_of("1d2h")
     assert isinstance(ago, datetime)
     assert timedelta(hours=25) < datetime.now(UTC) - ago < timedelta(hours=27)

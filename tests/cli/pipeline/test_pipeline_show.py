@@ -52,6 +52,30 @@ def test_rows_are_filtered_by_group_topic_and_partition(shell: LakeShell) -> Non
     assert "no rows match" in shell.error
 
 
+@pytest.mark.parametrize("name", ["offsets", "history", "lag", "ownership"])
+def test_a_group_that_the_lake_never_had_is_an_error(
+    name: str, shell: LakeShell
+) -> None:
+    document = json.loads(shell(f"show {name} --group biling --output json"))
+    assert shell.code == 1
+    assert document["errors"][0]["code"] == "GROUP_ID_NOT_FOUND"
+    assert "'biling': did you mean 'billing'?" in shell.error
+    assert "no rows match" not in shell.error
+
+
+def test_the_rows_of_known_groups_are_shown_beside_an_error(shell: LakeShell) -> None:
+    rows = shell.items("show offsets --group billing --group none")
+    assert {each["group_id"] for each in rows} == {"billing"}
+    assert shell.code == 1
+    assert "group none: GROUP_ID_NOT_FOUND: the lake has no group 'none'" in shell.error
+
+
+def test_a_topic_that_the_lake_never_had_is_an_error(shell: LakeShell) -> None:
+    assert not shell.items("show offsets --topic orderz")
+    assert shell.code == 1
+    assert "'orderz': did you mean 'orders'?" in shell.error
+
+
 def test_control_characters_in_a_name_are_escaped(
     shell: LakeShell,
 ) -> None:

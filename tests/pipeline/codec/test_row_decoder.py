@@ -18,6 +18,7 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Record
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.table import TIME_MS_MAX
 from tests.pipeline.codec.golden import GOLDEN
 from tests.pipeline.codec.records import KeyValue, batch, batch_of, row_of
 
@@ -154,15 +155,23 @@ def test_markers_and_aborted_records_are_left_out() -> None:
 
 
 def test_times_out_of_range_are_null() -> None:
-    times = [-1, 0, 253_402_300_799_999, 253_402_300_800_000, 2**63 - 1, -(2**63)]
+    times = [-1, 0, TIME_MS_MAX, TIME_MS_MAX + 1, 2**63 - 1, -(2**63)]
     rows = silver(*(commit(commit_timestamp=each) for each in times))
     times = [row["commit_ts"] for _, row in rows]
     assert times == [
         None,
         datetime(1970, 1, 1, tzinfo=UTC),
-        datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC),
+        datetime(9998, 12, 31, 23, 59, 59, 999_000, UTC),
         *(None, None, None),
     ]
+
+
+def test_an_expiration_time_out_of_range_is_the_nearest_one() -> None:
+    times = [-1, TIME_MS_MAX + 1, 2**63 - 1, -2, -(2**63)]
+    rows = silver(*(commit(1, expire_timestamp=each) for each in times))
+    last = datetime(9998, 12, 31, 23, 59, 59, 999_000, UTC)
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    assert [row["expire_ts"] for _, row in rows] == [None, last, last, first, first]
 
 
 def test_the_zero_topic_id_is_null() -> None:

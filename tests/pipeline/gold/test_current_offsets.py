@@ -64,6 +64,15 @@ def test_the_last_record_in_log_order_is_current(spark: SparkSession) -> None:
     assert _rows(lake.run(then)) == [("gone", 11, 10, None), ("late", 6, 11, None)]
 
 
+def test_a_negative_offset_is_no_committed_offset(spark: SparkSession) -> None:
+    commits = [_commit(1, "a", 5), _commit(2, "a", -1), _commit(3, "b", -2)]
+    lake = MemoryLake(spark, [GOLD])
+    lake.run({"offset_commits": arrow(OFFSET_COMMITS, commits)})
+    assert _rows(lake) == [("a", None, 2, None), ("b", None, 3, None)]
+    lake.run({"offset_commits": arrow(OFFSET_COMMITS, [_commit(4, "a", 6)])})
+    assert _rows(lake) == [("a", 6, 4, None), ("b", None, 3, None)]
+
+
 @pytest.mark.fact("K-03")
 def test_one_run_and_two_runs_match_the_truth(
     spark: SparkSession, story: GeneratedSilver

@@ -23,7 +23,7 @@ def _tables(**rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
-    heads = (LogHead(0, 9, 2, 9, 12), LogHead(1, 0, 0, 0, 0))
+    heads = (LogHead(0, 9, 2, 9, 12, 3), LogHead(1, 0, 0, 0, 0))
     lake = MemoryLake(spark, [GOLD], GoldSettings(heads=heads))
     lake.run(
         _tables(
@@ -66,6 +66,7 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
         "gaps": 2,
         "missing_offsets": 12,
         "held_back": 3,
+        "off_clock": 3,
         "first_ts": at(4),
         "last_ts": at(8),
         "gap_end_offset": 19,
@@ -92,3 +93,14 @@ def test_the_history_begins_after_the_last_gap(spark: SparkSession) -> None:
     assert history_from(12) == at(10)
     assert history_from(gap_end=20) is None
     assert history_from(20) == at(20)
+
+
+def test_a_record_of_a_wrong_clock_does_not_extend_the_history(
+    spark: SparkSession,
+) -> None:
+    lake = MemoryLake(spark, [GOLD])
+    times = {3: at(9_000_000), 4: None, 5: at(1), 6: at(9_000_005)}
+    records = [{"log_offset": each, "append_ts": ts} for each, ts in times.items()]
+    lake.run(_tables(records=records))
+    [row] = lake.tables["data_quality"].to_pylist()
+    assert row["history_from_ts"] == at(9_000_000)

@@ -9,6 +9,7 @@ import pytest
 
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.table import TIME_MS_MAX
 from tests.broker.coordinator.classic.members import (
     join,
     leave,
@@ -276,6 +277,7 @@ def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None
         "other": ("b", 5),
         "unknown": (None, 1),
         "past": ("a", 99),
+        "negative": ("a", None),
     }
     rows["current_offsets"] = [
         {
@@ -296,4 +298,18 @@ def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None
     tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
     built = expiry_forecast(tables, GoldSettings(as_of_ts=timestamp(NOW_MS)))
     lag = {row["group_id"]: row["at_risk_messages"] for row in built.collect()}
-    assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0}
+    assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0, "negative": None}
+
+
+def test_an_expiration_after_the_last_time_is_the_last_time(
+    spark: SparkSession,
+) -> None:
+    from coterie.pipeline.gold.expiry_forecast import INPUTS, expiry_forecast
+
+    rows: Rows = {name: [] for name in INPUTS}
+    about = {"group_id": "g", "topic": "t", "committed_offset": 1}
+    rows["current_offsets"] = [about | {"commit_ts": timestamp(TIME_MS_MAX - 1)}]
+    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
+    settings = GoldSettings(as_of_ts=timestamp(NOW_MS), retention_ms=(2**31) * 60_000)
+    [row] = expiry_forecast(tables, settings).collect()
+    assert row["remaining_ms"] == TIME_MS_MAX - NOW_MS

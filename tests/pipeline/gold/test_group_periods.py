@@ -22,6 +22,7 @@ HOUR_S = 3_600
 
 def _commit(offset: int, hours: float, **more: Any) -> dict[str, Any]:
     row = {"log_offset": offset, "group_id": "g", "committed_offset": offset}
+    row["direction"] = "forward"
     return row | {"append_ts": at(hours * HOUR_S)} | more
 
 
@@ -32,8 +33,8 @@ COMMITS = [
     _commit(3, 5.5),
     _commit(4, 6.2),
     _commit(5, 30, actor="admin"),
-    _commit(6, 40, committed_offset=None),
-    _commit(7, 50),
+    _commit(6, 40, committed_offset=None, direction="tombstone"),
+    _commit(7, 50, committed_offset=None, direction="no_offset"),
 ]
 
 

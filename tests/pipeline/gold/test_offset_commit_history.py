@@ -145,7 +145,11 @@ def commits(log: Log) -> Expected:
         log.tombstone("g", "t"): (3, None, "tombstone", 2000),
         log.tombstone("g", "t"): (None, None, "tombstone", None),
         log.commit("g", "t", 2**63 - 1): (None, None, "first", None),
-        log.commit("g", "t", -5): (2**63 - 1, None, "rewind", 1000),
+        log.commit("g", "t", -1001): (2**63 - 1, None, "no_offset", 1000),
+        log.commit("g", "t", -1): (None, None, "no_offset", None),
+        log.commit("g", "t", 0): (None, None, "first", None),
+        log.commit("g", "t", -2): (0, None, "no_offset", 1000),
+        log.tombstone("g", "t"): (None, None, "tombstone", None),
     }
     return {at: dict(zip(names, row, strict=True)) for at, row in rows.items()}
 
@@ -161,6 +165,7 @@ def actors(log: Log) -> Expected:
     rows[log.commit("a", "t", 2, partition=1)] = ("member", None)
     log.classic("a", 0)
     rows[log.commit("a", "t", 3)] = ("admin", None)
+    rows[log.commit("a", "t", -1)] = ("admin", None)
     log.tombstone("a", None, record_type=2)
     rows[log.commit("a", "t", 4)] = ("simple", None)
     log.member("a", "one")
@@ -271,6 +276,10 @@ def built(spark: SparkSession) -> Built:
     for part in parts:
         in_parts.run(part)
     return Built(_by_offset(whole), _by_offset(in_parts), expected)
+
+
+def test_no_row_has_a_negative_offset(built: Built) -> None:
+    assert all((row["committed_offset"] or 0) >= 0 for row in built.whole.values())
 
 
 def _by_offset(lake: MemoryLake) -> Expected:

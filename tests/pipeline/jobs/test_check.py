@@ -109,6 +109,13 @@ def test_equal_states_have_no_differences() -> None:
     assert check().is_clean
 
 
+def test_a_negative_offset_is_no_committed_offset() -> None:
+    none_now = GroupOffsets({T0: None})
+    assert check(
+        offset={**OFFSET, "committed_offset": None}, offsets_now=none_now
+    ).is_clean
+
+
 def test_a_classic_group_is_compared_by_the_fields_its_brokers_report() -> None:
     named = [{"topic_id": None, "topic": "t", "partition": n} for n in (0, 1)]
     member = {**MEMBER, "assigned": named, "member_epoch": 5}

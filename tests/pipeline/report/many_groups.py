@@ -72,6 +72,7 @@ def _one_group(
                     "group_id": name,
                     "topic": topic,
                     "partition": each,
+                    "committed_offset": each,
                     "log_partition": 7,
                 }
                 for each in range(PARTITIONS)

@@ -24,7 +24,9 @@ def read_group(lags: list[Row], offsets: int = 2, **tables: list[Row]) -> GroupR
     reader = memory_reader(
         {
             "current_groups": [{"group_id": "g"}],
-            "current_offsets": [partition(each) for each in range(offsets)],
+            "current_offsets": [
+                partition(each, committed_offset=5) for each in range(offsets)
+            ],
             "lag_history": lags,
             **tables,
         }
@@ -38,7 +40,7 @@ def test_a_group_that_is_gone_is_not_counted() -> None:
     gone = {"group_id": "gone", "topic": "orders", "partition": 0}
     tables = {
         "current_groups": [{"group_id": "g"}],
-        "current_offsets": [partition(0)],
+        "current_offsets": [partition(0, committed_offset=5)],
         "lag_history": [{**gone, "lag": 144_000_000, "sample_ts": ago(days=19)}],
         "group_status": [{"group_id": "gone", "verdict": "ERR"}],
         "rebalance_timeline": [{"group_id": "older"}],
@@ -58,6 +60,12 @@ def test_a_partition_without_a_committed_offset_is_not_counted() -> None:
     lags = [partition(0, lag=5, time_lag_ms=7), partition(9, lag=1_000_000)]
     group = read_group(lags, offsets=1)
     assert (group.lag, group.time_lag, group.unsampled) == (5, "7 ms", 0)
+
+
+def test_a_commit_of_a_negative_offset_is_not_counted() -> None:
+    negative = [partition(0, committed_offset=5), partition(9)]
+    group = read_group([partition(0, lag=5)], current_offsets=negative)
+    assert (group.partitions, group.lag, group.unsampled) == (1, 5, 0)
 
 
 def test_only_the_newest_sample_of_each_partition_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from coterie.pipeline.sources.segments import SegmentSource, open_segments
 from coterie.pipeline.sources.source import OffsetRange, open_source
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
+from coterie.wire.record_batch import LogRecord, encode_batch
+from tests.pipeline.codec.golden import GOLDEN
 from tests.pipeline.sources.logs import (
     emptied,
     marker,
@@ -86,6 +89,30 @@ def test_a_path_without_a_log_is_refused(tmp_path: Path) -> None:
         open_source("segments:gopher://x/y")
     with pytest.raises(SettingError, match=r"is no source\. Use segments:"):
         open_source(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("key", [None, b"order-1", struct.pack(">q", 7)])
+def test_the_folder_of_another_topic_is_refused(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    records = [LogRecord(at, 5, key, b"value") for at in range(3)]
+    (folder / f"{0:020d}.log").write_bytes(encode_batch(records))
+    with pytest.raises(SettingError, match="none of the first 3 records is one of"):
+        open_segments(str(folder)).check()
+
+
+def test_a_folder_of_any_name_may_have_records_of_a_coordinator(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "copy-0"
+    folder.mkdir()
+    key, value = GOLDEN["offset-commit-v3"]
+    share = LogRecord(0, 5, struct.pack(">h", 11) + b"\0\1g", b"\0\0")
+    for record in (share, LogRecord(0, 5, key, value)):
+        (folder / f"{0:020d}.log").write_bytes(encode_batch([record]))
+        open_segments(str(folder)).check()
 
 
 def test_other_file_systems_are_supported(tmp_path: Path) -> None:

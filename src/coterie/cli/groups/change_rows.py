@@ -124,7 +124,7 @@ def checked_outcome(
     if run.options.print_kafka_command:
         commands = (f"  {each}" for each in change.kafka_commands)
         kafka_notes = ("with Kafka's own script:", *commands)
-    all_notes = (*kafka_notes, *_reasons(results), *notes)
+    all_notes = (*kafka_notes, *_warnings(change, results), *_reasons(results), *notes)
     return Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=columns,
@@ -252,6 +252,18 @@ def _result_word(
     if verdict is None or verdict is Verdict.READY:
         return "planned"
     return "done" if verdict is Verdict.PARTIAL else str(verdict.value)
+
+
+def _warnings(change: PlannedChange, results: Iterable[ItemResult]) -> Iterator[str]:
+    """Return a sentence for the groups with the same warning."""
+    alike: dict[str, dict[str, None]] = {}
+    by_group = [(each.group_id, each.warnings) for each in change.planned]
+    by_group += [(each.item.group_id, each.warnings) for each in results]
+    for group_id, warnings in by_group:
+        for warning in warnings:
+            alike.setdefault(warning, {})[group_id] = None
+    for warning, ids in alike.items():
+        yield f"warning: {first_names([*ids])}: {warning}"
 
 
 def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:

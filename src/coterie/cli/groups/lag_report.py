@@ -13,6 +13,7 @@ from coterie.cli.groups.selection import (
     NO_GROUP,
     leave_out,
     left_out_note,
+    left_out_topics,
     selection_failures,
 )
 from coterie.cli.output.outcome import (
@@ -117,6 +118,9 @@ async def lag_outcome(
         },
         notes=(
             *_notes(report),
+            *await left_out_topics(
+                run.admin, [each.group_id for each in report.groups if not each.error]
+            ),
             *left_out_note([*failures.ids, *unsupported]),
             *true_conditions,
         ),

@@ -10,6 +10,7 @@ from coterie.cli.groups.selection import (
     add_selection_options,
     leave_out,
     left_out_note,
+    left_out_topics,
     read_selection,
     selection_failures,
 )
@@ -40,6 +41,10 @@ async def list_groups(run: Run) -> Outcome:
     selected = await select_groups(
         run.admin, selection, must_list=True, progress=run.progress
     )
+    notes = () if selected.groups or selected.missing else (NO_GROUP,)
+    if selected.report is not None:  # selected by offsets
+        measured = [each.group_id for each in selected.report.groups if not each.error]
+        notes = (*notes, *await left_out_topics(run.admin, measured))
     return Outcome(
         schema="coterie.groups.list",
         unit="groups",
@@ -59,7 +64,7 @@ async def list_groups(run: Run) -> Outcome:
         items=tuple(_group_item(each) for each in selected.groups),
         failures=selection_failures(selected),
         summary={"groups": len(selected.groups)},
-        notes=() if selected.groups or selected.missing else (NO_GROUP,),
+        notes=notes,
     )
 
 

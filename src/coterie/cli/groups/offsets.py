@@ -14,6 +14,7 @@ from coterie.cli.groups.selection import (
     create_file,
     leave_out,
     left_out_note,
+    left_out_topics,
     read_scope,
     read_text,
 )
@@ -83,7 +84,11 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
         Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
     others = leave_out(run.options, (*chosen.failures, *group_failures))
-    return FetchedOffsets(tuple(groups), others.kept, left_out_note(others.ids))
+    notes = (
+        *await left_out_topics(run.admin, [each.group_id for each in groups]),
+        *left_out_note(others.ids),
+    )
+    return FetchedOffsets(tuple(groups), others.kept, notes)
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
@@ -207,6 +212,7 @@ async def export_offsets(run: Run) -> Outcome:
 async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
     from coterie.operations.offset_files import CsvRow, write_csv, write_offsets_file
     from coterie.operations.plan_files import utc_text
+    from coterie.operations.topic_ids import read_topic_ids
 
     if run.options.format == "csv":
         rows = (
@@ -217,7 +223,13 @@ async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
         return write_csv(rows, with_group=len(groups) != 1).encode()
     cluster = await run.admin.describe_cluster()
     offsets = {each.group_id: each.committed for each in groups}
-    return write_offsets_file(offsets, utc_text(run.io.now_ms()), cluster.cluster_id)
+    topics = {at.topic for each in groups for at in each.committed}
+    return write_offsets_file(
+        offsets,
+        utc_text(run.io.now_ms()),
+        cluster.cluster_id,
+        await read_topic_ids(run.admin, topics),
+    )
 
 
 EXPORT: Final = Command(
@@ -275,9 +287,9 @@ DELETE: Final = Command(
     description="""\
 Delete committed offsets of some partitions; the groups are kept.
 
-The coordinator refuses to delete offsets of a topic that a member is subscribed to. The
-old offsets are saved first: `coterie groups undo` restores them. Without --execute, the
-change is only shown.
+Offsets of a topic that a member is subscribed to, or that does not exist, cannot be
+deleted; the preview says so. The old offsets are saved first: `coterie groups undo`
+restores them. Without --execute, the change is only shown.
 """,
     examples="""\
 examples:
@@ -403,7 +415,8 @@ async def plan_import(run: Run) -> PlannedChange:
     from coterie.operations.plans import plan_offsets
 
     options = run.options
-    scenarios = read_scenarios(options)
+    cluster = await run.admin.describe_cluster()
+    scenarios = read_scenarios(options, cluster.cluster_id)
     planned = await plan_offsets(run.admin, Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
     groups = repeat_option("--group", scenarios)
@@ -415,9 +428,15 @@ async def plan_import(run: Run) -> PlannedChange:
     )
 
 
-def read_scenarios(options: argparse.Namespace) -> Mapping[GroupId, Scenario]:
+def read_scenarios(
+    options: argparse.Namespace, cluster_id: str | None
+) -> Mapping[GroupId, Scenario]:
     """Return the offsets of each selected group of the file. Raises SettingError."""
-    from coterie.operations.offset_files import read_csv, read_offsets_file
+    from coterie.operations.offset_files import (
+        read_csv,
+        read_exported_topics,
+        read_offsets_file,
+    )
     from coterie.operations.resets import ToCommits, ToExact
 
     text = read_text(options.file)
@@ -425,7 +444,10 @@ def read_scenarios(options: argparse.Namespace) -> Mapping[GroupId, Scenario]:
     try:
         if text.lstrip().startswith("{"):
             exported = read_offsets_file(text.encode())
-            scenarios = {each: ToCommits(offsets) for each, offsets in exported.items()}
+            ids = read_exported_topics(text.encode(), cluster_id)
+            scenarios = {
+                each: ToCommits(offsets, ids) for each, offsets in exported.items()
+            }
         else:
             rows = read_csv(text, options.group)
             scenarios = {each: ToExact(offsets) for each, offsets in rows.items()}

@@ -374,8 +374,9 @@ Undo an earlier command by restoring the committed offsets that it replaced.
 
 Every command that writes saves the offsets of its groups in a snapshot first. A group
 is restored only while it is unchanged since the write; a deleted group is created again
-with its offsets. The undo saves a snapshot too. Removed members are not restored.
-Without --execute, the change is only shown.
+with its offsets. Offsets of a topic that was created again since are refused. The undo
+saves a snapshot too. Removed members are not restored. Without --execute, the change is
+only shown.
 """,
     examples="""\
 examples:

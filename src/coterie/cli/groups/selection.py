@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from coterie.errors import SettingError, UnsupportedGroupType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Failure
+    from coterie.client.admin.admin_client import AdminClient
     from coterie.client.admin.groups import GroupState, GroupType
     from coterie.operations.selection import Scope, Selection, SelectionResult
     from coterie.types import GroupId
@@ -229,6 +230,16 @@ def leave_out(options: argparse.Namespace, failures: Iterable[Failure]) -> LeftO
         else:
             kept.append(each)
     return LeftOut(tuple(kept), tuple(ids))
+
+
+async def left_out_topics(
+    admin: AdminClient, group_ids: Collection[GroupId]
+) -> tuple[str, ...]:
+    """Return the warning about offsets of topics that the principal may not describe,
+    if there may be any in these groups. Raises ClientError."""
+    from coterie.operations.hidden_topics import LEFT_OUT, may_hide_topics
+
+    return (f"warning: {LEFT_OUT}",) if await may_hide_topics(admin, group_ids) else ()
 
 
 def left_out_note(ids: Sequence[GroupId]) -> tuple[str, ...]:

@@ -246,9 +246,10 @@ def read_time_ms(text: str, newest_ms: int) -> int:
     match = _SPAN.fullmatch(text)
     if text and match:
         counts = (int(count or 0) for count in match.groups())
-        return newest_ms - sum(
+        before_ms = sum(
             count * unit for count, unit in zip(counts, _SPAN_UNITS_MS, strict=True)
         )
+        return max(0, newest_ms - before_ms)  # Python has no times before year 1
     try:
         return read_datetime_ms(text.strip().replace(" ", "T"))
     except SettingError:

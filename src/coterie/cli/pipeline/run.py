@@ -176,6 +176,11 @@ def _run_summary(lake: Lake, records: int, tables: int) -> str:
         f"{records} records read up to {newest}, {tables} tables built in"
         f" {lake.storage}"
     ]
+    if off_clock := sum(head.off_clock for head in version.heads):
+        records_have = "1 record has" if off_clock == 1 else f"{off_clock} records have"
+        parts.append(
+            f"{records_have} the time of a wrong clock: coterie pipeline show quality"
+        )
     unread = sum(head.stable_offset - head.next_offset for head in version.heads)
     if unread > 0:
         parts.append(f"{unread} more records are left for the next run")

@@ -189,7 +189,10 @@ QUALITY: Final = ShowCommand(
     name="quality",
     description="""\
 Show the quality of the ingested data for each partition of the log: the records read,
-the records that could not be decoded, and the offsets that are missing.
+the records that could not be decoded, and the offsets that are missing. OFF-CLOCK
+counts records with a time that is more than a day from that of the records around them,
+as a broker with a wrong clock writes them; the current time of the lake does not follow
+them.
 
 Reads the table data_quality.
 """,
@@ -203,7 +206,7 @@ examples:
     titles=(
         "log_partition=LOG-PARTITION records=RECORDS commits=COMMITS "
         "quarantined=QUARANTINED gaps=GAPS missing_offsets=MISSING "
-        "held_back=HELD-BACK first_ts=FIRST last_ts=LAST"
+        "held_back=HELD-BACK off_clock=OFF-CLOCK first_ts=FIRST last_ts=LAST"
     ),
     options=("partition",),
     query=_query_quality,

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from coterie.cli.output.emit import CommandIO, emit
 from coterie.cli.output.outcome import (
     Column,
+    Failure,
     Outcome,
     Role,
     failed_outcome,
@@ -27,9 +28,11 @@ from coterie.cli.output.outcome import (
     show_value,
 )
 from coterie.cli.pipeline.options import open_lake, read_time_ms
-from coterie.errors import LogError
+from coterie.client.settings.collected import nearest
+from coterie.errors import ApiError, LogError
 from coterie.pipeline.lake.query import TableQuery, run_query, timestamp
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.cli.output.outcome import Item, Json
@@ -125,10 +128,11 @@ def show_table(
         rows: list[Row] = table.to_pylist()
         if extend is not None:
             rows = extend(lake, rows)
+        failures, hints = _unknown_names(lake, options, query.table, total)
     except LogError as error:
         return emit(failed_outcome(error), options, io)
-    notes = [lake_age(lake, io)]
-    if not total:
+    notes = [*hints, lake_age(lake, io)]
+    if not total and not failures:
         notes.insert(0, "no rows match")
     elif len(rows) < total:
         notes.insert(0, f"{len(rows)} of {total} rows; --limit 0 shows all")
@@ -140,8 +144,54 @@ def show_table(
         cluster_id=lake.identity.cluster_id,
         context=lake_context(lake),
         notes=tuple(notes),
+        failures=failures,
     )
     return emit(outcome, options, io)
+
+
+_TABLES_WITH_GROUPS: Final = (
+    "current_groups",
+    "group_activity",
+    "offset_commit_history",
+)
+_TABLES_WITH_TOPICS: Final = (
+    "current_offsets",
+    "newest_partition_ends",
+    "offset_commit_history",
+    "partition_ownership_history",
+)
+
+
+def _unknown_names(
+    lake: Lake, options: argparse.Namespace, table: str, total: int
+) -> tuple[tuple[Failure, ...], list[str]]:
+    """Return a failure for each group of --group that the lake never had, and for each
+    such topic of --topic if no row matches; and notes with similar names."""
+    failures: list[Failure] = []
+    notes = []
+    for option, column, code, tables in (
+        ("group", "group_id", ErrorCode.GROUP_ID_NOT_FOUND, _TABLES_WITH_GROUPS),
+        ("topic", "topic", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _TABLES_WITH_TOPICS),
+    ):
+        wanted = set(getattr(options, option, None) or ())
+        if not wanted or (option == "topic" and total):
+            continue
+        names: set[str] = set()
+        for each in (*tables, *([table] if _has_column(table, column) else ())):
+            if wanted <= names:  # the last tables are large
+                break
+            names.update(lake.read(each, [column])[column].unique().to_pylist())
+        names.discard(None)
+        for name in sorted(wanted - names):
+            missing = ApiError(code, f"the lake has no {option} {name!r}")
+            failures.append(Failure.of(option, name, missing))
+            near = nearest(name, names)
+            notes += [] if near is None else [f"{name!r}: did you mean {near!r}?"]
+    return tuple(failures), notes
+
+
+def _has_column(table: str, name: str) -> bool:
+    return any(each.name == name for each in TABLES[table].columns)
 
 
 def lake_context(lake: Lake) -> Item:

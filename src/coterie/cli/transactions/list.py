@@ -198,10 +198,14 @@ exit codes: 0 success, 1 a transactional id does not exist or could not be descr
 
 
 def time_text(at_ms: int | None) -> str | None:
-    """Return a time in ISO 8601; None for an unknown one."""
+    """Return a time in ISO 8601, or as a number after the year 9999; None for an
+    unknown one."""
     from coterie.operations.plan_files import utc_text
 
-    return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+    try:
+        return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+    except OverflowError:  # a producer may write any number
+        return str(at_ms)
 
 
 def _show_partitions(value: Json) -> str:

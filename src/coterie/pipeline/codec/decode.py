@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from coterie.pipeline.codec.row_decoder import (
     SILVER_TABLES,
-    TIME_MS_MAX,
     decode_rows,
     visible_rows,
 )
 from coterie.pipeline.tables.silver import OFFSET_COMMITS, TOMBSTONES
-from coterie.pipeline.tables.table import TIME, Table
+from coterie.pipeline.tables.table import TIME, TIME_MS_MAX, Table
 from coterie.wire.schema import ZERO_UUID
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -266,7 +265,10 @@ def _value_columns(values: BinaryRows, found: Values) -> dict[str, Any]:
     if has_no_expiry.all():
         expire_ts = pa.nulls(len(version), TIME)
     else:
-        expire_ts = _times(values.read(">i8", metadata_end + 8), has_no_expiry)
+        expire_ms = values.read(">i8", metadata_end + 8).astype(np.int64)
+        has_no_expiry = has_no_expiry | (expire_ms == -1)
+        # Null would be another rule: a time out of range becomes the nearest in it.
+        expire_ts = _times(np.clip(expire_ms, 0, TIME_MS_MAX), has_no_expiry)
     return {
         "committed_offset": pa.array(values.read(">i8", begin + 2).astype(np.int64)),
         "leader_epoch": pa.array(epoch, mask=has_no_epoch),

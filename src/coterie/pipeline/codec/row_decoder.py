@@ -41,7 +41,7 @@ from coterie.pipeline.tables.silver import (
     QUARANTINE,
     TOMBSTONES,
 )
-from coterie.pipeline.tables.table import RECORD_COLUMNS, Table
+from coterie.pipeline.tables.table import RECORD_COLUMNS, TIME_MS_MAX, Table
 from coterie.wire.codec import decode as decode_message
 from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -63,8 +63,6 @@ _EMPTY: Final = {
 ABORTED: Final = "aborted"
 CONSUMER: Final = "consumer"
 """The protocol type whose subscriptions and assignments can be decoded."""
-TIME_MS_MAX: Final = 253_402_300_799_999
-"""The end of the year 9999: Python and Spark have no later times."""
 _NONE: Final = -1
 """Kafka's value for an absent number."""
 _INT16: Final = struct.Struct(">h")
@@ -232,7 +230,7 @@ def silver_row(
             "leader_epoch": _optional(value.leader_epoch),
             "metadata": value.metadata,
             "commit_ts": time_us(value.commit_timestamp),
-            "expire_ts": time_us(value.expire_timestamp),
+            "expire_ts": _expiry_us(value.expire_timestamp),
             "topic_id": _topic_id(value.topic_id),
             "value_version": version,
         }
@@ -351,6 +349,12 @@ def time_us(time_ms: int) -> int | None:
     may write any number.
     """
     return time_ms * 1000 if 0 <= time_ms <= TIME_MS_MAX else None
+
+
+def _expiry_us(time_ms: int) -> int | None:
+    """Return the explicit expiration time in microseconds; None for -1 (absent). A time
+    out of range becomes the nearest one in it, since null would be another rule."""
+    return None if time_ms == _NONE else min(max(0, time_ms), TIME_MS_MAX) * 1000
 
 
 # Consumers of classic groups encode these messages in the metadata and assignment

@@ -5,13 +5,16 @@ The last record is the one with the highest log offset, not the one with the lat
 (K-03): all records of a group are in one log partition. The tombstone of a group does
 not delete its offsets: before a group is deleted or expires, each offset gets its own
 tombstone, and a group that changes its protocol keeps its offsets.
+
+Clients may commit a negative offset, such as -1 or -2 for "latest" and "earliest". To
+every client this is no committed offset; the record keeps its group in existence.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
@@ -32,9 +35,18 @@ def current_offsets(
     # bytes each): a join that sorts all commits takes 2.5 times the CPU time.
     last = _last_positions(before, commits, deletions)
     columns = [column.name for column in CURRENT_OFFSETS.columns]
-    candidates = before.select(columns).unionByName(commits.select(columns))
+    candidates = before.select(columns).unionByName(
+        commits.withColumn("committed_offset", known_offset()).select(columns)
+    )
     positions = F.broadcast(last.select(*_POSITION))
     return candidates.join(positions, on=list(_POSITION), how="left_semi")
+
+
+def known_offset() -> Column:
+    """Return the committed offset of a commit; null for a negative one, which clients
+    take as no committed offset."""
+    offset = F.col("committed_offset")
+    return F.when(offset >= 0, offset)
 
 
 def _last_positions(*frames: DataFrame) -> DataFrame:

@@ -40,7 +40,7 @@ _ROW_COUNTS: Final = {
 _INPUTS: Final = ("records", *_ROW_COUNTS, "log_gaps")
 HEADS_SCHEMA: Final = (
     "log_partition int, next_offset bigint, start_offset bigint,"
-    " stable_offset bigint, end_offset bigint"
+    " stable_offset bigint, end_offset bigint, off_clock bigint"
 )
 
 
@@ -98,14 +98,26 @@ def data_quality(
         F.min("first_ts").alias("first_ts"),
         F.max("last_ts").alias("last_ts"),
         F.max("gap_end_offset").alias("gap_end_offset"),
-        F.min("history_from_ts").alias("history_from_ts"),
+        # That of the first record: a later one may have any time, by a wrong clock.
+        F.min_by("history_from_ts", _first_known("history_from_ts")).alias(
+            "history_from_ts"
+        ),
         *(F.sum(count).alias(count) for count in _COUNTS),
     )
     held_back = F.col("end_offset") - F.col("stable_offset")
     ends = heads.select(
-        "log_partition", "next_offset", "end_offset", held_back.alias("held_back")
+        "log_partition",
+        "next_offset",
+        "end_offset",
+        held_back.alias("held_back"),
+        "off_clock",
     )
     return sums.join(ends, on="log_partition", how="full_outer")
+
+
+def _first_known(name: str) -> Column:
+    """Return the offset to order by, so that rows without the value are left out."""
+    return F.when(F.col(name).isNotNull(), F.col("history_offset"))
 
 
 def _one() -> Column:
@@ -117,7 +129,7 @@ def _build(inputs: TableInputs) -> DataFrame:
     heads = [tuple(head) for head in inputs.settings.heads]
     head_rows = inputs.spark.createDataFrame(heads, HEADS_SCHEMA)
     rows = data_quality(inputs.before(), new, head_rows)
-    return conform(rows.fillna(0, [*_COUNTS, "held_back"]), DATA_QUALITY)
+    return conform(rows.fillna(0, [*_COUNTS, "held_back", "off_clock"]), DATA_QUALITY)
 
 
 GOLD: Final = GoldTable(DATA_QUALITY, _INPUTS, _build)

@@ -34,6 +34,7 @@ from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import EXPIRY_FORECAST
 from coterie.pipeline.tables.spark import conform
+from coterie.pipeline.tables.table import TIME_MS_MAX
 
 INPUTS: Final = (
     "current_offsets",
@@ -97,7 +98,14 @@ def expiry_forecast(
         .withColumn(
             "expires_ts",
             F.when(is_explicit, F.col("expire_ts")).otherwise(
-                F.timestamp_millis(F.unix_millis("base_ts") + F.col("retention_ms"))
+                # A commit time is any number of a client, and the sum may be too late
+                # for Python and Spark.
+                F.timestamp_millis(
+                    F.least(
+                        F.unix_millis("base_ts") + F.col("retention_ms"),
+                        F.lit(TIME_MS_MAX),
+                    )
+                )
             ),
         )
         .withColumn("remaining_ms", F.unix_millis("expires_ts") - now_ms)
@@ -163,8 +171,11 @@ def _lag() -> Column:
     is null if the topic with this name is not the one that the commit was for."""
     next_offset = F.greatest("committed_offset", "log_start_offset")
     is_other_topic = F.col("topic_id") != F.col("sampled_id")
+    is_known = (
+        F.col("high_watermark").isNotNull() & F.col("committed_offset").isNotNull()
+    )
     return F.when(
-        F.col("high_watermark").isNotNull() & ~F.coalesce(is_other_topic, F.lit(False)),
+        is_known & ~F.coalesce(is_other_topic, F.lit(False)),
         F.greatest(F.col("high_watermark") - next_offset, F.lit(0)),
     )
 

@@ -25,7 +25,7 @@ def group_periods(before: DataFrame, history: DataFrame) -> DataFrame:
     at_ts = F.coalesce("append_ts", "commit_ts")
     # Commits are grouped by hour first, so that far fewer rows have to be sorted.
     hours = (
-        history.where(F.col("committed_offset").isNotNull() & at_ts.isNotNull())
+        history.where((F.col("direction") != "tombstone") & at_ts.isNotNull())
         .where(F.coalesce(F.col("actor") != "admin", F.lit(True)))
         .groupBy("group_id", F.floor(F.unix_seconds(at_ts) / _PAUSE_S).alias("hour"))
         .agg(

@@ -69,7 +69,9 @@ def members_max(sessions: DataFrame, as_of_ts: datetime | None) -> DataFrame:
     """Return `members_max` for each group and each day on which it had members. An open
     session lasts until `as_of_ts`."""
     now = F.lit(as_of_ts).cast("timestamp")
-    end_ts = F.greatest("joined_ts", F.coalesce("left_ts", now, "joined_ts"))
+    # A time after the newest records is one of a wrong clock.
+    left_ts = F.when(F.col("left_ts").isNotNull(), F.least("left_ts", now))
+    end_ts = F.greatest("joined_ts", F.coalesce(left_ts, now, "joined_ts"))
     days = F.explode(F.sequence(_day_number("joined_ts"), _day_number(end_ts)))
     session_days = sessions.withColumn("end_ts", end_ts).select(
         "*", days.alias("day_number")

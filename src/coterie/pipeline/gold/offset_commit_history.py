@@ -1,5 +1,6 @@
 """Gold table offset_commit_history: every commit and tombstone of an offset, with the
-change, the likely committer, and the cause of a tombstone.
+change, the likely committer, and the cause of a tombstone. A commit of a negative offset
+is no committed offset: the partition has none after it, as after a tombstone.
 
 A row is final when it is written: it depends only on earlier records and on its own
 batch. New rows are appended, and existing ones never change.
@@ -28,7 +29,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.current_offsets import PARTITION
+from coterie.pipeline.gold.current_offsets import PARTITION, known_offset
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import OFFSET_COMMIT_HISTORY
 from coterie.pipeline.tables.spark import conform
@@ -81,6 +82,7 @@ def offset_commit_history(
     offset = F.struct("log_offset", "committed_offset", "commit_ts", "expire_ts").alias(
         "offset"
     )
+    commits = commits.withColumn("committed_offset", known_offset())
     records = commits.select(
         *_BATCH, "log_offset", *PARTITION, *_COMMIT_COLUMNS, is_new, offset
     )
@@ -265,7 +267,7 @@ def _last(name: str, window: WindowSpec) -> Column:
 
 
 def _is_first() -> Column:
-    """Return whether no commit precedes this record since the last tombstone."""
+    """Return whether the partition has no committed offset before this record."""
     return F.col("prev.committed_offset").isNull()
 
 
@@ -274,7 +276,7 @@ def _is_first() -> Column:
 
 def _with_answers(rows: DataFrame, retention_ms: int) -> DataFrame:
     prev = F.col("prev.committed_offset")
-    is_deletion = F.col("offset.committed_offset").isNull()
+    is_tombstone = _is_tombstone()
     known_from = F.when(_is_first(), -1).otherwise(F.col("prev.log_offset"))
     gap_ms = F.unix_millis("commit_ts") - F.unix_millis("prev.commit_ts")
     # The last owner counts only while it still owns the partition, and only if its
@@ -298,21 +300,25 @@ def _with_answers(rows: DataFrame, retention_ms: int) -> DataFrame:
     return with_owner.withColumns(
         {
             "prev_offset": prev,
-            # Clients may commit any offset, so a difference may exceed a bigint.
-            "delta": F.try_subtract("committed_offset", prev),
+            "delta": F.col("committed_offset") - prev,
             "direction": _direction(),
             "gap_ms": F.when(~_is_first(), gap_ms),
-            "actor": F.when(~is_deletion, _actor()),
-            "tombstone_cause": F.when(is_deletion, _cause(retention_ms)),
+            "actor": F.when(~is_tombstone, _actor()),
+            "tombstone_cause": F.when(is_tombstone, _cause(retention_ms)),
             "is_lower_bound": F.coalesce(F.col("gap") > known_from, F.lit(False)),
         }
     )
 
 
+def _is_tombstone() -> Column:
+    return F.col("with_group").isNotNull()  # a flag of tombstones
+
+
 def _direction() -> Column:
     prev = F.col("prev.committed_offset")
     return (
-        F.when(F.col("offset.committed_offset").isNull(), "tombstone")
+        F.when(_is_tombstone(), "tombstone")
+        .when(F.col("committed_offset").isNull(), "no_offset")
         .when(_is_first(), "first")
         .when(F.col("committed_offset") > prev, "forward")
         .when(F.col("committed_offset") < prev, "rewind")

@@ -14,7 +14,7 @@ the commit and the owner at each sample; a range join would cost far more.
 |---|---|
 | group_id, topic, partition | the partition, for one group |
 | at_ts, rank, seq | the order. At equal times samples come last: they include everything written at that moment |
-| commit | of a commit or tombstone: at_ts, log_offset, topic_id, committed_offset (null for a tombstone), commit_ts, is_reset |
+| commit | of a commit or tombstone: at_ts, log_offset, topic_id, committed_offset (null for a tombstone or a negative offset), commit_ts, is_reset |
 | owner | of a change of owner: at_ts, topic_id, member_id (null for no owner), is_lower_bound |
 | sample | of a sample: its row from `with_lives` |
 

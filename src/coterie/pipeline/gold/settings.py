@@ -21,6 +21,8 @@ class LogHead(NamedTuple):
     stable_offset: int
     """Last stable offset: the first open transaction, or the end of the log."""
     end_offset: int
+    off_clock: int = 0
+    """The number of records whose time is far from that of the records around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class GoldSettings:
     """
 
     as_of_ts: datetime | None = None
-    """Newest `append_ts` read so far, with its time zone; None in an empty lake."""
+    """The time of the newest records (`lake.log_clock`), with its time zone; None in an
+    empty lake."""
     heads: tuple[LogHead, ...] = ()
     """Positions of all log partitions, in order."""
     retention_ms: int = 7 * DAY_MS
@@ -74,7 +77,7 @@ class GoldSettings:
     assumed_gap_ms: int = 7 * DAY_MS
     """Assumed longest pause of a group whose beginning is missing from the log. A week
     is the longest period of a usual schedule that such a log may not show."""
-    tables_version: int = 2
+    tables_version: int = 3
     """Version of the gold tables' content. With another version, each table is built
     again from all rows: a table that adds new rows to its previous result would lack
     the earlier rows in a new column."""

@@ -383,6 +383,8 @@ def _compare_offsets(
             key: each for key, each in current.offsets.items() if each is not None
         }
         skipped = frozenset(current.errors)
+    # A negative offset is no committed offset.
+    rows = {at: row for at, row in rows.items() if row["committed_offset"] is not None}
     for key in sorted((rows.keys() | committed.keys()) - skipped):
         row, offset = rows.get(key), committed.get(key)
         name = _partition_text(key)

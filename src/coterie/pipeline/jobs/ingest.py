@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from coterie.errors import CoterieError, LogError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.log_clock import LogClock, current_time_us
 from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.lake.writer import TableWriter
@@ -66,7 +66,8 @@ class IngestedFiles(msgspec.Struct, frozen=True):
     files: Mapping[str, tuple[DataFile, ...]] = {}
     records: int = 0
     first_ts: datetime | None = None
-    last_ts: datetime | None = None
+    clocks: tuple[LogClock, ...] = ()
+    """The times of each range, in the order of the log."""
 
 
 def read_heads(lake: Lake, source: Source) -> Mapping[int, Head]:
@@ -106,11 +107,12 @@ def ingest_step(
     tasks = [Task(source, where, step, part) for part in split(ranges, limits.tasks)]
     is_small = sum(backlog(heads, positions).values()) < limits.in_process_below
     ingested = run_tasks(None if is_small else spark, tasks)
-    new_heads = _new_heads(lake.version, heads, ranges)
+    clocks = _new_clocks(lake.version, ingested)
+    new_heads = _new_heads(lake.version, heads, ranges, clocks)
     if new_heads != lake.version.heads or ingested.files:
         lake.commit(
             changes_of(ingested.files),
-            lambda version: _next_version(version, step, new_heads, ingested),
+            lambda version: _next_version(version, step, new_heads, clocks, ingested),
         )
     return ingested.records if ranges else None
 
@@ -152,6 +154,7 @@ def _run_on_spark(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[TaskRe
 def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
     files: dict[str, tuple[DataFile, ...]] = {}
     times: list[int] = []
+    clocks: list[LogClock] = []
     records = 0
     for report in reports:
         if report.error is not None:
@@ -159,17 +162,29 @@ def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
         for name, written in report.files.items():
             files[name] = (*files.get(name, ()), *written)
         records += sum(file.rows for file in report.files.get(RECORDS.name, ()))
-        times += [t for t in (report.first_us, report.last_us) if t is not None]
-    if not times:
-        return IngestedFiles(files, records)
-    first, last = (
-        _EPOCH + timedelta(microseconds=each) for each in (min(times), max(times))
-    )
-    return IngestedFiles(files, records, first, last)
+        times += [] if report.first_us is None else [report.first_us]
+        clocks += report.clocks
+    first = _EPOCH + timedelta(microseconds=min(times)) if times else None
+    clocks.sort(key=lambda each: (each.log_partition, each.from_offset))
+    return IngestedFiles(files, records, first, tuple(clocks))
+
+
+def _new_clocks(version: Version, ingested: IngestedFiles) -> dict[int, LogClock]:
+    """Return the time of each log partition after the ranges were read."""
+    clocks = {
+        each.log_partition: msgspec.structs.replace(each) for each in version.clocks
+    }
+    for later in ingested.clocks:
+        partition = later.log_partition
+        clocks.setdefault(partition, LogClock(log_partition=partition)).add_range(later)
+    return clocks
 
 
 def _new_heads(
-    version: Version, heads: Mapping[int, Head], ranges: Sequence[OffsetRange]
+    version: Version,
+    heads: Mapping[int, Head],
+    ranges: Sequence[OffsetRange],
+    clocks: Mapping[int, LogClock],
 ) -> tuple[LogHead, ...]:
     """Return the position in every log partition after the ranges were read."""
     positions = {**dict.fromkeys(heads, 0), **version.positions}
@@ -185,21 +200,35 @@ def _new_heads(
         )
         for partition, head in heads.items()
     }
-    return tuple(by_partition[partition] for partition in sorted(by_partition))
+    return tuple(
+        head._replace(off_clock=clocks[partition].off_clock)
+        if partition in clocks
+        else head
+        for partition, head in sorted(by_partition.items())
+    )
 
 
 def _next_version(
-    version: Version, step: int, heads: tuple[LogHead, ...], ingested: IngestedFiles
+    version: Version,
+    step: int,
+    heads: tuple[LogHead, ...],
+    clocks: Mapping[int, LogClock],
+    ingested: IngestedFiles,
 ) -> Version:
     """Return the version after a step."""
-    as_of = [t for t in (version.as_of_ts, ingested.last_ts) if t is not None]
+    wall_us = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
+    now_us = current_time_us(clocks.values(), wall_us)
+    now_ts = None if now_us is None else _EPOCH + timedelta(microseconds=now_us)
+    if not version.clocks and version.as_of_ts is not None:  # a converted lake
+        now_ts = max(version.as_of_ts, now_ts or version.as_of_ts)
     since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,
         heads=heads,
         moved=step,
         tables=_changed_tables(version, ingested.files, step),
-        as_of_ts=max(as_of, default=None),
+        as_of_ts=now_ts,
+        clocks=tuple(clocks[partition] for partition in sorted(clocks)),
         history_from_ts=min(since, default=None),
     )
 
@@ -227,8 +256,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """The written files of each table."""
     first_us: int | None = None
     """The oldest `append_ts`, in microseconds since 1970."""
-    last_us: int | None = None
-    """The newest one."""
+    clocks: tuple[LogClock, ...] = ()
+    """The times of each range."""
     error: str | None = None
     """The reason of a failure; the other fields are then empty."""
 
@@ -248,6 +277,7 @@ def run_task(task: Task) -> TaskReport:
     files = _TaskFiles(task)
     try:
         for part in task.ranges:
+            files.begin_range(part)
             next_offset = part.from_offset
             for rows in task.source.read(part):
                 files.add(RECORDS.name, rows.records)
@@ -271,7 +301,14 @@ class _TaskFiles:
         self._task = task
         self._storage = Storage(task.lake)
         self._writers: dict[str, TableWriter] = {}
-        self._times: list[int] = []
+        self._oldest: list[int] = []
+        self._clocks: list[LogClock] = []
+
+    def begin_range(self, part: OffsetRange) -> None:
+        """Expect the rows of a range, in the order of the log."""
+        self._clocks.append(
+            LogClock(log_partition=part.log_partition, from_offset=part.from_offset)
+        )
 
     def add(self, name: str, batch: Any) -> None:
         if not batch.num_rows or name not in self._task.tables:
@@ -282,15 +319,17 @@ class _TaskFiles:
             )
         self._writers[name].add(batch)
         if name == RECORDS.name:
-            bounds = pc.min_max(batch["append_ts"].cast(pa.int64())).as_py()
-            self._times += [each for each in bounds.values() if each is not None]
+            times = batch["append_ts"].cast(pa.int64()).drop_null().to_numpy()
+            if len(times):
+                self._oldest.append(int(times.min()))
+                self._clocks[-1].add(times)
 
     def close(self) -> TaskReport:
         """Finish all files."""
         return TaskReport(
             files={name: writer.close() for name, writer in self._writers.items()},
-            first_us=min(self._times, default=None),
-            last_us=max(self._times, default=None),
+            first_us=min(self._oldest, default=None),
+            clocks=tuple(self._clocks),
         )
 
     def discard(self) -> None:

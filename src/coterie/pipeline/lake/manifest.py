@@ -14,6 +14,7 @@ import msgspec
 
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.gold.settings import LogHead
+from coterie.pipeline.lake.log_clock import LogClock
 from coterie.pipeline.lake.storage import Storage
 
 SCHEMA: Final = "coterie.pipeline.lake"
@@ -97,7 +98,9 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tables: Mapping[str, TableState] = {}
     """The tables that were written at least once."""
     as_of_ts: datetime | None = None
-    """The newest `append_ts` that was read, in UTC."""
+    """The time of the newest records (`log_clock`), in UTC."""
+    clocks: tuple[LogClock, ...] = ()
+    """The time of each log partition, in order."""
     history_from_ts: datetime | None = None
     """The oldest `append_ts` that was read, in UTC."""
     moved: int = 0

@@ -20,6 +20,8 @@ from coterie.pipeline.report.texts import UNKNOWN, count, span
 
 Row: TypeAlias = dict[str, Any]
 PARTITION_KEY: Final = ("group_id", "topic", "partition")
+HAS_OFFSET: Final = pc.field("committed_offset").is_valid()
+"""The condition on rows of current_offsets that are no commit of a negative offset."""
 LEVELS: Final = ("bad", "warn", "ok", "none")
 """Severities of groups, the most serious first; "none" is a group without a verdict."""
 
@@ -102,7 +104,7 @@ def existing_groups(reader: TableReader) -> dict[str, GroupRow]:
         )
         for row in reader.rows("current_groups", columns)
     }
-    offsets = reader.table("current_offsets", ("group_id",))
+    offsets = reader.table("current_offsets", ("group_id",), HAS_OFFSET)
     for row in _counts(offsets):
         if group := groups.get(row["group_id"]):
             group.partitions = row["count_all"]
@@ -144,7 +146,7 @@ def newest_lags(reader: TableReader) -> list[Row]:
             "messages_lost",
         ),
     )
-    offsets = reader.rows("current_offsets", PARTITION_KEY)
+    offsets = reader.rows("current_offsets", PARTITION_KEY, HAS_OFFSET)
     current = {tuple(row[each] for each in PARTITION_KEY) for row in offsets}
     rows, _ = reader.query(query)
     return [

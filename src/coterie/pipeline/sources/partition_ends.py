@@ -30,13 +30,12 @@ from pyarrow.json import ParseOptions, ReadOptions, open_json
 from coterie.errors import SettingError
 from coterie.pipeline.sources.source import Source
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.table import TIME_MS_MAX
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BLOCK_BYTES: Final = 32 * 1024 * 1024
 """The size of a block of a file of samples; about 200,000 lines."""
 _INT32_MAX: Final = 2**31 - 1
-_TIME_MS_MAX: Final = 253_402_300_800_000
-"""The year 10,000: Python and Spark have no later times."""
 
 
 class SampledOffsets(NamedTuple):
@@ -125,7 +124,7 @@ class _SampleLine(msgspec.Struct):
         """Raise ValueError if a value is impossible."""
         if not 0 <= self.partition <= _INT32_MAX:
             raise ValueError(f"{self.partition} is no partition number")
-        if not 0 <= self.at_ms < _TIME_MS_MAX:
+        if not 0 <= self.at_ms <= TIME_MS_MAX:
             raise ValueError(f"at_ms {self.at_ms} is no time in ms since 1970")
         if not 0 <= self.log_start_offset <= self.end_offset:
             raise ValueError(
@@ -185,7 +184,7 @@ def _rows_of(lines: Any) -> Any:
         lines[name] for name in ("at_ms", "log_start_offset", "end_offset")
     )
     in_order = pc.and_(pc.less_equal(0, start), pc.less_equal(start, end))
-    is_time = pc.and_(pc.less_equal(0, at_ms), pc.less(at_ms, _TIME_MS_MAX))
+    is_time = pc.and_(pc.less_equal(0, at_ms), pc.less_equal(at_ms, TIME_MS_MAX))
     is_partition = pc.less_equal(0, lines["partition"])
     is_valid = pc.and_(pc.and_(in_order, is_time), is_partition)
     if lines["topic"].null_count or not pc.all(is_valid, skip_nulls=False).as_py():

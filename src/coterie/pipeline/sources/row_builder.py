@@ -25,7 +25,7 @@ from coterie.pipeline.segments.transactions import BatchKind, TransactionBatch
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
-from coterie.pipeline.tables.table import TIME, Table
+from coterie.pipeline.tables.table import TIME, TIME_MS_MAX, Table
 from coterie.wire.record_batch import (
     CONTROL,
     TRANSACTIONAL,
@@ -33,8 +33,6 @@ from coterie.wire.record_batch import (
     read_header,
 )
 
-_TIMES_END_MS: Final = 253_402_300_800_000
-"""The year 10000: Python and Spark have no later times; such times become null."""
 _OUTCOMES: Final = pa.array(["committed", "aborted"])
 _CODES: Final = {None: -1, "committed": 0, "aborted": 1}
 
@@ -277,7 +275,7 @@ def _owned(table: Any, bases: Ints, begins: Ints) -> tuple[Any, Ints]:
 
 def _times(timestamp_ms: Ints) -> Any:
     """Return times in microseconds; null for -1 (absent) and for impossible times."""
-    absent = (timestamp_ms < 0) | (timestamp_ms >= _TIMES_END_MS)
+    absent = (timestamp_ms < 0) | (timestamp_ms > TIME_MS_MAX)
     return pa.array(np.where(absent, 0, timestamp_ms) * 1_000, TIME, mask=absent)
 
 

@@ -68,6 +68,15 @@ class LogFiles:
             raise SettingError(f"{where}: {error}") from None
         return cls(system, path, log_partition)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the names of folders show that the files are of the offsets topic.
+        Raises SettingError, LogError."""
+        return all(
+            _FOLDER.fullmatch(_name(path)) or _FOLDER.fullmatch(_name(_parent(path)))
+            for path in self._folders().values()
+        )
+
     def find(self) -> dict[int, list[LogFile]]:
         """Return the files of each log partition in log order.
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.segments.batches import (
     BAD_CHECKSUM,
     CHUNK_BYTES,
@@ -48,12 +49,16 @@ from coterie.pipeline.sources.segment_files import (
     first_file,
 )
 from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
+from coterie.pipeline.tables.silver import QUARANTINE
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
 _LISTINGS_MAX: Final = 5
 """The number of times that files may vanish between listing and reading without
 progress.
 """
+_FIRST_RECORDS: Final = 1_000
+_LATER_TYPES: Final = range(9, 100)
+"""Types of records of share and streams groups, and perhaps of later Kafka."""
 _FRONT: Final = struct.Struct(">q15xi")
 """The base offset and the last offset delta of a batch."""
 
@@ -92,16 +97,43 @@ class SegmentSource:
         return f"segments:{self.where}"
 
     def check(self) -> None:
-        """Check that there are segments, and record batches in them unless all are
-        empty. Raises SettingError, LogError."""
+        """Check that there are segments, record batches in them unless all are empty,
+        and records of a coordinator unless the folder's name shows that. Raises
+        SettingError, LogError."""
         found = self.files.find()
-        starts = (self._start_offset(*each) for each in found.items())
-        if any(start is not None for start in starts):
+        starts = {number: self._start_offset(number, found[number]) for number in found}
+        if any(start is not None for start in starts.values()):
+            if not self.files.is_named:
+                self._check_first_records()
             return
         if any(self.files.size(each) for files in found.values() for each in files):
             raise SettingError(
                 f"{self.where} has *.log files without record batches: give a folder"
                 f" with segments of {TOPIC} in it"
+            )
+
+    def _check_first_records(self) -> None:
+        """Raise SettingError if none of the first records is one of a coordinator, as
+        in the folder of another topic."""
+        [(number, head)] = self.heads().items()
+        until = min(head.start_offset + _FIRST_RECORDS, head.stable_offset)
+        if until <= head.start_offset:  # nothing to read before an open transaction
+            return
+        count = 0
+        for rows in self.read(OffsetRange(number, head.start_offset, until)):
+            decoded = decode(rows.records)
+            unreadable = decoded.pop(QUARANTINE.name)
+            types = unreadable["record_type"].drop_null().to_pylist()
+            if any(each.num_rows for each in decoded.values()) or any(
+                each in _LATER_TYPES for each in types
+            ):
+                return
+            count += unreadable.num_rows
+        if count:
+            raise SettingError(
+                f"{self.where}: none of the first {count} records is one of {TOPIC}: is"
+                " this the folder of another topic? Give a folder with segments of"
+                f" {TOPIC} in it"
             )
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:

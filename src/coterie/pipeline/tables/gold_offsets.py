@@ -34,7 +34,11 @@ CURRENT_OFFSETS: Final = Table(
         TOPIC,
         PARTITION,
         TOPIC_ID,
-        required("committed_offset", LONG, "offset of the next record to read"),
+        Column(
+            "committed_offset",
+            LONG,
+            "offset of the next record to read; null for a commit of a negative offset",
+        ),
         Column(
             "leader_epoch",
             INT,
@@ -61,7 +65,11 @@ OFFSET_COMMIT_HISTORY: Final = Table(
         TOPIC_ID,
         LOG_PARTITION,
         LOG_OFFSET,
-        Column("committed_offset", LONG, "committed offset; null for a tombstone"),
+        Column(
+            "committed_offset",
+            LONG,
+            "committed offset; null for a tombstone and a commit of a negative offset",
+        ),
         Column(
             "prev_offset",
             LONG,
@@ -69,7 +77,12 @@ OFFSET_COMMIT_HISTORY: Final = Table(
             " tombstone",
         ),
         Column("delta", LONG, "committed_offset minus prev_offset"),
-        required("direction", STRING, "first, forward, same, rewind or tombstone"),
+        required(
+            "direction",
+            STRING,
+            "first, forward, same, rewind, no_offset (a commit of a negative offset) or"
+            " tombstone",
+        ),
         Column(
             "commit_ts",
             TIME,
@@ -307,10 +320,16 @@ DATA_QUALITY: Final = Table(
         required("gaps", LONG, "number of log gaps"),
         required("missing_offsets", LONG, "number of offsets in the log gaps"),
         required("held_back", LONG, "offsets not read yet: an open transaction"),
+        required(
+            "off_clock",
+            LONG,
+            "number of records whose timestamp is more than a day from those around"
+            " them: the clock of a broker was wrong",
+        ),
         Column("first_ts", TIME, "oldest record timestamp"),
         Column("last_ts", TIME, "newest record timestamp"),
         Column("gap_end_offset", LONG, "end of the last log gap; null without gaps"),
-        Column("history_from_ts", TIME, "oldest record timestamp since that gap"),
+        Column("history_from_ts", TIME, "first record timestamp since that gap"),
     ),
 )
 

@@ -39,7 +39,11 @@ OFFSET_COMMITS: Final = Table(
         GROUP_ID,
         TOPIC,
         PARTITION,
-        required("committed_offset", LONG, "offset of the next record to read"),
+        required(
+            "committed_offset",
+            LONG,
+            "offset of the next record to read; a negative one is no committed offset",
+        ),
         Column(
             "leader_epoch",
             INT,

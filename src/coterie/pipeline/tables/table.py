@@ -16,6 +16,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 TIME: Final = pa.timestamp("us", "UTC")
+TIME_MS_MAX: Final = 253_370_764_799_999
+"""The latest time of a record or sample: the end of the year 9998, in ms since 1970.
+Python and Spark have no times after 9999, and tables contain later times than those of
+records, such as the end of a minute."""
 STRING: Final = pa.string()
 BINARY: Final = pa.binary()
 BOOL: Final = pa.bool_()

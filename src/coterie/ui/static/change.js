@@ -6,8 +6,9 @@ import { h, name, number, plural, visible } from "./format.js";
 const NOTES = {
   unchanged: "no change", "no-commit": "no commit yet", clamped: "moved into the log", "no-later-record": "no later record",
   "out-of-range": "outside the log", skips: "skips records", deleted: "commit deleted", "data-loss": "records were lost",
+  recreated: "topic was created again",
 };
-const WARNED = new Set(["skips", "data-loss", "out-of-range", "deleted"]);
+const WARNED = new Set(["skips", "data-loss", "out-of-range", "deleted", "recreated"]);
 const VERDICTS = {
   done: "done", already: "was so already", refused: "refused", partial: "written in part", failed: "failed", ready: "ready",
 };
@@ -95,12 +96,12 @@ export class ChangeDialog {
     const apply = h("button", { type: "button", class: request.action === "delete" ? "danger main" : "main",
       onclick: () => this.#apply(found.preview, title) }, verb);
     const summary = found.preview === null
-      ? found.errors.length ? "Nothing can be written."
+      ? found.errors.length || found.rows.some((each) => each.error !== null) ? "Nothing can be written."
         : found.rows_total ? "Nothing would change: the offsets are there already."
         : "Nothing to change: the group has no committed offsets."
       : `${plural(found.offsets, "offset")} of ${plural(found.groups, "group")}. Nothing is written yet.`;
     this.#show(
-      this.#title(title), h("p", { class: "summary", tabindex: "-1", autofocus: true }, summary), errorList(found.errors), rowTable(found),
+      this.#title(title), h("p", { class: "summary", tabindex: "-1", autofocus: true }, summary), errorList(found.errors), errorList(found.warnings), rowTable(found),
       h("div", { class: "buttons" },
         back && h("button", { type: "button", onclick: back }, "Back"),
         this.#close(found.preview === null ? "Close" : "Cancel"),
