@@ -80,7 +80,6 @@ async def test_the_topic_is_compacted_and_replicated(
         assert configs["unclean.leader.election.enable"] == "false"
         again = await open_topic(admin, topic.name, partition_count=9)
     assert again == topic
-    assert topic.has_id
 
 
 async def test_an_earlier_owner_is_fenced_by_the_first_batch_of_the_next(
