@@ -75,7 +75,8 @@ pythons: $(READY) ## run the fast tests on Python 3.12 and 3.13 (PYTHONS='PATH .
 
 compiled: $(READY) ## build a wheel with a compiled core; run fast tests of the core on it
 	@rm -rf build/wheel build/compiled build/lib build/bdist.*
-	@COTERIE_COMPILED=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
+	@COTERIE_COMPILED=1 MYPY_CACHE_DIR=.mypy_cache/compiled $(BIN)/python -m pip wheel \
+	  --quiet --no-deps --no-build-isolation \
 	  --wheel-dir build/wheel .
 	@$(BIN)/python -m pip install --quiet --no-deps --no-index \
 	  --target build/compiled build/wheel/coterie-*.whl
