@@ -9,6 +9,7 @@ the live page, have to say the age of the first unread record within their state
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -54,6 +55,10 @@ GROUPS = ("a", "b")
 START_MS = 1_700_000_000_000
 INTERVAL_MS = 30_000
 HOUR_MS = 3_600_000
+WORLDS = int(os.environ.get("COTERIE_TEST_WORLDS", "48"))
+"""How many histories are played; 300 take two minutes."""
+SHARE = 12
+"""Histories of one test."""
 
 
 @pytest.fixture(scope="module")
@@ -219,11 +224,11 @@ class World:
         return ages
 
 
-@pytest.mark.parametrize("first_seed", range(0, 300, 25))
+@pytest.mark.parametrize("first_seed", range(0, WORLDS, SHARE))
 def test_each_lag_is_within_its_error(kafka: Kafka, first_seed: int) -> None:
     async def run() -> None:
         async with AdminClient(kafka.bootstrap_servers) as admin:
-            for seed in range(first_seed, first_seed + 25):
+            for seed in range(first_seed, first_seed + SHARE):
                 world = World(kafka, admin, seed)
                 produce = [world.produce_now, world.produce_mirrored]
                 await world.run([*produce, world.produce_later, world.transact], 12)
@@ -232,7 +237,7 @@ def test_each_lag_is_within_its_error(kafka: Kafka, first_seed: int) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("first_seed", range(0, 100, 25))
+@pytest.mark.parametrize("first_seed", range(0, WORLDS, SHARE))
 def test_each_estimate_is_within_its_error_while_times_grow(
     kafka: Kafka, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +248,7 @@ def test_each_estimate_is_within_its_error_while_times_grow(
 
     async def run() -> None:
         async with AdminClient(kafka.bootstrap_servers) as admin:
-            for seed in range(first_seed, first_seed + 25):
+            for seed in range(first_seed, first_seed + SHARE):
                 world = World(kafka, admin, seed)
                 await world.run([world.produce_now, world.produce_now], 12)
                 methods.update(world.methods)
