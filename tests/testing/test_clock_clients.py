@@ -156,7 +156,8 @@ def test_kafka_python_loses_its_partitions_and_joins_again(kafka: Kafka) -> None
     with pytest.raises(KafkaPythonCommitFailed):
         consumer.commit({kafka_python.TopicPartition(TOPIC, 0): offset})
     poll_until(lambda: "assigned" in calls, "another assignment")
-    assert calls == ["lost", "assigned"]
+    # It joins again when it reads the metadata, whether they have changed or not.
+    assert calls[:2] == ["lost", "assigned"]
     consumer.close()
 
 

@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     )
     from coterie.operations.time_lag import TimeLagMethod
     from coterie.operations.times import read_datetime_ms, read_duration_ns, time_before
+    from coterie.operations.topic_ids import TopicIds
     from coterie.operations.undo import plan_undo
 
 _MODULES: Final = {
@@ -216,6 +217,7 @@ _MODULES: Final = {
         "read_duration_ns",
         "time_before",
     ),
+    "coterie.operations.topic_ids": ("TopicIds",),
     "coterie.operations.undo": ("plan_undo",),
 }
 _WHERE: Final = {name: module for module, names in _MODULES.items() for name in names}
@@ -265,6 +267,7 @@ __all__ = [
     "ToOffset",
     "ToRows",
     "ToTime",
+    "TopicIds",
     "TopicSelector",
     "Verdict",
     "apply_items",

@@ -109,8 +109,9 @@ def store(
         for topic in TOPICS:
             for offset in range(0, 12, 2):
                 records = [
-                    LogRecord(at, began_ms + at, b"k", value_of(topic, at))
-                    for at in (offset, offset + 1)
+                    LogRecord(at, began_ms + offset + at, b"k", value)
+                    for at in range(2)
+                    for value in [value_of(topic, offset + at)]
                 ]
                 assert produce(client, topic, records) == 0
         for number, group_id in enumerate(GROUPS):

@@ -81,6 +81,9 @@ def expiry_forecast(
     retention = F.lit(settings.retention_ms).cast("bigint")
     is_explicit, basis = F.col("basis") == "explicit", F.col("basis")
     commit_expires_ms = F.unix_millis("commit_ts") + retention
+    # A commit time is any number of a client: the sum may be too late for Python and
+    # Spark.
+    expires_ms = F.unix_millis("base_ts") + F.col("retention_ms")
     is_trap = (
         (F.col("group_type") == "consumer")
         & F.col("is_subscribed")
@@ -98,13 +101,8 @@ def expiry_forecast(
         .withColumn(
             "expires_ts",
             F.when(is_explicit, F.col("expire_ts")).otherwise(
-                # A commit time is any number of a client, and the sum may be too late
-                # for Python and Spark.
                 F.timestamp_millis(
-                    F.least(
-                        F.unix_millis("base_ts") + F.col("retention_ms"),
-                        F.lit(TIME_MS_MAX),
-                    )
+                    F.when(expires_ms > TIME_MS_MAX, TIME_MS_MAX).otherwise(expires_ms)
                 )
             ),
         )
