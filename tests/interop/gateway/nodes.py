@@ -14,7 +14,6 @@ import signal
 import socket
 from collections.abc import Sequence
 from http.client import HTTPConnection
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
@@ -77,7 +76,6 @@ class GatewayNodes:
         *,
         nodes: int = 3,
         brokers: int = 3,
-        data: Path | None = None,
     ) -> None:
         self.upstream = upstream
         self.name = name
@@ -88,7 +86,6 @@ class GatewayNodes:
             "12",
             *arguments,
         )
-        self._data = data
         self._ports = [consecutive_ports(brokers + 1) for _ in range(nodes)]
         self._metrics = free_ports(nodes)
         self.nodes: list[GatewayProcess] = []
@@ -116,7 +113,7 @@ class GatewayNodes:
         return ",".join(node.bootstrap for node in self.nodes)
 
     def restart(self, index: int) -> None:
-        """Start a node that has ended with its name, ports and data."""
+        """Start a node that has ended with its name and ports."""
         self.nodes[index] = self._start(index)
 
     def wait_until_ready(self) -> None:
@@ -138,8 +135,6 @@ class GatewayNodes:
     def _start(self, index: int) -> GatewayProcess:
         node = f"node-{index}"
         words = ["--upstream", self.upstream, "--name", self.name, "--node", node]
-        if self._data is not None:
-            words += ["--data", str(self._data / node)]
         return GatewayProcess(
             *words,
             *self._arguments,

@@ -40,7 +40,7 @@ _NAME = "failures"
 
 @asynccontextmanager
 async def started(
-    cluster: KafkaCluster, directory: Path, *, groups: int, random: Random
+    cluster: KafkaCluster, *, groups: int, random: Random
 ) -> AsyncIterator[World]:
     """Start a gateway in front of a cluster, and its clients."""
     began_s = time.monotonic()
@@ -51,9 +51,7 @@ async def started(
     async with AdminClient(cluster.bootstrap) as admin:
         created = await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
         assert not created.errors, created.errors
-    gateway = await asyncio.to_thread(
-        lambda: GatewayNodes(cluster.bootstrap, _NAME, data=directory / "snapshots")
-    )
+    gateway = await asyncio.to_thread(GatewayNodes, cluster.bootstrap, _NAME)
     with gateway:
         say("three nodes are ready")
         names = [f"commits-{index}" for index in range(groups)]
@@ -78,7 +76,7 @@ async def run(
     """Run each scenario by its name and number of times; return the exit code."""
     found: list[Findings] = []
     with KafkaCluster(jars, directory / "cluster") as cluster:
-        async with started(cluster, directory, groups=groups, random=random) as world:
+        async with started(cluster, groups=groups, random=random) as world:
             for name, times in counts.items():
                 if times:
                     found.append(await SCENARIOS[name](world, times))
