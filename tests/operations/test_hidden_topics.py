@@ -19,6 +19,9 @@ from coterie.client import AdminClient
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.operations.apply import apply_items
+from coterie.operations.exporter.exposition import Style
+from coterie.operations.exporter.poll import Poller, PollPlan, TopicFilter
+from coterie.operations.exporter.service import Exporter
 from coterie.operations.hidden_topics import (
     DELETED_UNSEEN,
     LEFT_OUT,
@@ -33,7 +36,7 @@ from coterie.operations.plans import (
     plan_offsets,
 )
 from coterie.operations.resets import ToEarliest
-from coterie.operations.selection import TopicSelector
+from coterie.operations.selection import Selection, TopicSelector
 from coterie.operations.undo import plan_undo
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
@@ -152,3 +155,16 @@ async def test_resets_and_clones_of_all_offsets_say_that_some_may_be_left_out(
     cloned_one = await plan_clone(admin, "g", "new", ["open"])
     assert of_all.warnings == cloned.warnings == (LEFT_OUT,)
     assert of_one.warnings == cloned_one.warnings == ()
+
+
+async def test_a_poll_says_that_partitions_may_be_missing(
+    admin: AdminClient, rights: Rights
+) -> None:
+    plan = PollPlan(selection=Selection(), topics=TopicFilter(), interval_ms=1_000)
+    assert not (await Poller(admin, plan).poll()).may_hide_topics
+    rights.allow_only_the_open_topic()
+    poller, exporter = Poller(admin, plan), Exporter(Style(), interval_s=1)
+    assert await exporter.poll(poller)
+    assert exporter.may_hide_topics
+    [group] = (await poller.poll()).groups
+    assert [each.at for each in group.partitions] == [OPEN]

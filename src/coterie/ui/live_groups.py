@@ -28,6 +28,7 @@ from coterie.operations.exporter.poll import (
     PollPlan,
     TopicFilter,
 )
+from coterie.operations.hidden_topics import LEFT_OUT
 from coterie.operations.selection import Selection
 from coterie.types import GroupId
 from coterie.ui.rebalances import Rebalances
@@ -222,6 +223,8 @@ class LiveGroups:
         self._measured_ms, self._error = poll.measured_ms, None
         silent = poll.failed["node"]
         self._notes = [f"brokers that list no groups now: {silent}"] if silent else []
+        if poll.may_hide_topics:
+            self._notes.append(LEFT_OUT)
         self._samples += 1
         self._keep_history(gone)
         self._send(

@@ -163,6 +163,7 @@ async def _print_once(
     from coterie.cli import connect
     from coterie.cli.output.outcome import printable
     from coterie.operations.exporter.poll import Poller
+    from coterie.operations.hidden_topics import LEFT_OUT
 
     async with connect.open_admin(options) as admin:
         if not await exporter.poll(Poller(admin, plan)):
@@ -171,6 +172,8 @@ async def _print_once(
     # The textfile collector exports the same names of its own process.
     for part in exporter.body(with_process=False).parts():
         sys.stdout.write(part.decode(errors="replace"))
+    if exporter.may_hide_topics:
+        sys.stderr.write(f"coterie: warning: {LEFT_OUT}\n")
     if failed := exporter.failed_items:
         sys.stderr.write(
             f"coterie: {failed} nodes, groups or partitions could not be read; see "

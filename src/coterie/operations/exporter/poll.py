@@ -21,6 +21,7 @@ from coterie.client.admin.groups import GroupListing, GroupType
 from coterie.errors import ApiError, CoterieError
 from coterie.operations.exporter.log_times import LogTimes
 from coterie.operations.exporter.rebalances import RebalanceCounts
+from coterie.operations.hidden_topics import may_hide_topics
 from coterie.operations.lag import (
     GroupLag,
     PartitionLag,
@@ -112,6 +113,9 @@ class Poll:
     duration_ms: int
     cpu_s: float
     """CPU time of the thread that polled."""
+    may_hide_topics: bool = False
+    """Whether the principal may not describe some topics, whose partitions are then
+    missing (`operations.hidden_topics`); as of the first poll with a group."""
 
 
 class Poller:
@@ -128,6 +132,7 @@ class Poller:
         self._now_ms = now_ms
         self._times = LogTimes(plan.interval_ms, committed_only=plan.committed_only)
         self._rebalances = RebalanceCounts()
+        self._hides_topics: bool | None = None
 
     async def poll(self) -> Poll:
         """Poll once. Raises CoterieError when the cluster cannot be reached."""
@@ -145,6 +150,8 @@ class Poller:
             committed_only=plan.committed_only,
         )
         to_ms = self._now_ms()
+        if self._hides_topics is None and selected.ids:
+            self._hides_topics = await may_hide_topics(admin, selected.ids)
         rows = {each.group_id: _rows(each, plan.topics) for each in report.groups}
         starts, ends = _log_offsets(rows)
         lags: dict[LagPosition, TimeLag] = {}
@@ -181,6 +188,7 @@ class Poller:
             measured_ms=to_ms,
             duration_ms=round((time.monotonic() - began_s) * 1000),
             cpu_s=time.thread_time() - cpu_began_s,
+            may_hide_topics=bool(self._hides_topics),
         )
 
     def _partitions(

@@ -38,6 +38,7 @@ from coterie.operations.exporter.exposition import (
     render,
 )
 from coterie.operations.exporter.poll import Poll, Poller, PollPlan, error_name
+from coterie.operations.hidden_topics import LEFT_OUT
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
@@ -134,6 +135,8 @@ class Exporter:
         elif is_ok and now.last and (before.error is not None or before.polls == 0):
             duration_ms = now.last.duration_ms
             _LOGGER.info("polled %d groups in %d ms", now.group_count, duration_ms)
+            if self.may_hide_topics:
+                _LOGGER.warning(LEFT_OUT)
 
     @property
     def error(self) -> str | None:
@@ -145,6 +148,12 @@ class Exporter:
         """The number of items that the last complete poll could not read."""
         last = self._status.last
         return sum(last.failed.values()) if last else 0
+
+    @property
+    def may_hide_topics(self) -> bool:
+        """Whether partitions may be missing for want of rights on their topics."""
+        last = self._status.last
+        return last is not None and last.may_hide_topics
 
     def is_healthy(self) -> bool:
         """Return whether the last complete poll is recent enough."""
