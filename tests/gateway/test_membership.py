@@ -157,6 +157,7 @@ async def test_a_node_that_leaves_serves_its_shards_until_the_others_know(
         b = Node(upstream, gateway, "b")
         await b.membership.start()
         await b.until(lambda: len(b.shards) == 3)
+        await a.until(lambda: sorted(a.views[-1].owners) == [0, 0, 0, 1, 1, 1])
         events, views = len(b.events), len(a.views)
         await b.membership.leave()
         assert b.events[events:] == ["leave"], "no other shards, no loss"
