@@ -15,7 +15,6 @@ from coterie.broker.server.security import Security
 from coterie.errors import LogError, MalformedFrame
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.barrier import Barrier, encode_barrier, read_barrier
-from coterie.gateway.log.markers import complete_batches
 from coterie.gateway.node_protocol import (
     NodeAssignment,
     NodeMetadata,
@@ -45,6 +44,7 @@ from coterie.wire.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from coterie.wire.record_batch import whole_batches
 from coterie.wire.schema import Message
 from fuzz.target import Target, full
 
@@ -248,7 +248,7 @@ def _metadata() -> NodeMetadata:
 
 
 def _barriers(data: bytes) -> None:
-    for header, batch in complete_batches(data):
+    for header, batch in whole_batches(data):
         try:
             read_barrier(batch, header)
         except LogError as error:

@@ -168,3 +168,20 @@ async def test_a_poll_says_that_partitions_may_be_missing(
     assert exporter.may_hide_topics
     [group] = (await poller.poll()).groups
     assert [each.at for each in group.partitions] == [OPEN]
+
+
+async def test_an_exporter_warns_once_whenever_it_finds_out(
+    admin: AdminClient, rights: Rights, caplog: pytest.LogCaptureFixture
+) -> None:
+    rights.allow_only_the_open_topic()
+    plan = PollPlan(selection=Selection(), topics=TopicFilter(), interval_ms=1_000)
+    poller, exporter = Poller(admin, plan), Exporter(Style(), interval_s=1)
+    offsets = (await admin.list_groups_offsets({"g": None})).one("g").offsets
+    (await admin.delete_groups(["g"])).all()
+    await exporter.poll_and_log(poller)
+    assert LEFT_OUT not in caplog.text, "no group tells"
+    restored = {at: each for at, each in offsets.items() if each is not None}
+    (await admin.alter_group_offsets("g", restored)).all()
+    for _ in range(3):
+        await exporter.poll_and_log(poller)
+    assert caplog.text.count(LEFT_OUT) == 1

@@ -156,7 +156,7 @@ class FrameReader:
             end = at + SIZE_BYTES + read_size(data, at)
             if not at < end <= len(data):
                 break
-            keys.append(int.from_bytes(data[at + SIZE_BYTES :][:2], signed=True))
+            keys.append(int(_KEY.unpack_from(data, at + SIZE_BYTES)[0]))
             at = end
         return keys
 

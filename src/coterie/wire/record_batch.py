@@ -254,6 +254,22 @@ def split_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
         at += header.size_bytes
 
 
+def whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Yield the batches of a Fetch response, each with its header, without a last one
+    that is truncated.
+
+    Raises MalformedFrame as `read_header` does.
+    """
+    at = 0
+    while len(data) - at >= HEADER_BYTES:
+        size = LENGTH_END + int.from_bytes(data[at + 8 : at + LENGTH_END], "big")
+        if size > len(data) - at:
+            return
+        header = read_header(data, at)
+        yield header, data[at : at + size]
+        at += size
+
+
 def crc_matches(batch: bytes | memoryview) -> bool:
     """Return whether the batch's checksum is correct."""
     stated = int.from_bytes(batch[CHECKED_FROM - 4 : CHECKED_FROM], "big")

@@ -30,7 +30,7 @@ from tests.operations.fake_admin import FakeAdmin, FakeLog
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 INTERVAL_MS = 30_000
 HOUR_MS = 3_600_000
-ID, OTHER_ID = b"1" * 16, b"2" * 16
+ID, OTHER_ID = "topic-id", "other-id"
 
 
 class Polls:

@@ -109,10 +109,6 @@ class Snapshots:
         stored = self._log.get(_space(index), _INDEX_KEY)
         return None if stored is None else int(_OFFSET.unpack_from(stored)[0])
 
-    def spaces(self, index: int) -> tuple[str, ...]:
-        """Return the namespaces of a shard's snapshot."""
-        return _space(index), _group_space(index), _offset_space(index)
-
     def read(self, index: int, shard: Shard) -> Iterator[LogOffset]:
         """Load the snapshot into an empty shard, one group a step.
 

@@ -25,13 +25,11 @@ from coterie.wire.messages.fetch import (
     FetchTopic,
 )
 from coterie.wire.record_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
     BatchHeader,
     decode_marker,
     decode_records,
-    read_header,
     record_times,
+    whole_batches,
 )
 from coterie.wire.schema import Versions
 
@@ -101,13 +99,7 @@ class FetchResult(NamedTuple):
         """
         coming = deque(sorted(self.aborted, key=lambda each: each.first_offset))
         aborted: set[ProducerId] = set()
-        at = 0
-        while len(self.data) - at >= HEADER_BYTES:
-            length = int.from_bytes(self.data[at + 8 : at + LENGTH_END], "big")
-            if (end := at + LENGTH_END + length) > len(self.data):
-                return
-            header = read_header(self.data, at)
-            batch, at = self.data[at:end], end
+        for header, batch in whole_batches(self.data):
             while coming and coming[0].first_offset <= header.last_offset:
                 aborted.add(coming.popleft().producer_id)
             is_aborted = header.is_transactional and header.producer_id in aborted

@@ -10,7 +10,7 @@ so the reader stops at a batch whose acknowledgement is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from coterie.broker.runtime.system import Scheduler, TimerHandle
@@ -19,13 +19,11 @@ from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
     BatchHeader,
     Marker,
     decode_marker,
     decode_records,
-    read_header,
+    whole_batches,
 )
 
 WAIT_MS: Final = 100
@@ -126,7 +124,7 @@ class MarkerTail:
             self._start_pause()
             return
         try:
-            for header, batch in complete_batches(result.batches):
+            for header, batch in whole_batches(result.batches):
                 if header.last_offset < self._position:
                     continue
                 if self.is_unacknowledged(header):
@@ -159,18 +157,3 @@ class MarkerTail:
             for record in decode_records(batch, header):
                 if marker := decode_marker(record):
                     self._replay(header, marker, record.offset)
-
-
-def complete_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Yield the batches of a Fetch response, without the last if it is incomplete.
-
-    Raises MalformedFrame.
-    """
-    at = 0
-    while at + HEADER_BYTES <= len(data):
-        size = LENGTH_END + int.from_bytes(data[at + 8 : at + LENGTH_END], "big")
-        if at + size > len(data):
-            return
-        header = read_header(data, at)
-        yield header, data[at : at + size]
-        at += size

@@ -28,9 +28,9 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.barrier import Barrier, encode_barrier, read_barrier
+from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
 from coterie.gateway.log.batches import stamped
-from coterie.gateway.log.markers import MarkerTail, complete_batches
+from coterie.gateway.log.markers import MarkerTail
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
 from coterie.gateway.log.slices import Slices
@@ -44,6 +44,7 @@ from coterie.wire.record_batch import (
     BatchHeader,
     Marker,
     Producer,
+    whole_batches,
 )
 
 _LOGGER = logging.getLogger(__name__)
@@ -115,6 +116,7 @@ class Opening:
         self._producer = NO_PRODUCER
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
+        self._lineage = Lineage()
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
@@ -281,7 +283,7 @@ class Opening:
     def _steps(self, data: bytes) -> Iterator[None]:
         """Replay the batches up to the own barrier, one a step. Raises LogError."""
         shard = self._driven.shard
-        for header, batch in complete_batches(data):
+        for header, batch in whole_batches(data):
             if header.last_offset < self._position:
                 continue
             self._replay_batch(header, batch)
@@ -297,7 +299,7 @@ class Opening:
         barrier = read_barrier(batch, header) if is_owners else None
         if barrier is not None:
             self._observe(header, barrier)
-        elif is_owners and not self.log.lineage.accepts(header):
+        elif is_owners and not self._lineage.accepts(header):
             self._dropped += header.record_count
         elif header.record_count:
             replay_batch(self._driven, self._driven.shard, batch, self._position)
@@ -316,7 +318,7 @@ class Opening:
                 f"{topic.partition_count} now: groups would be in other shards; "
                 "partitions of this topic must not be added"
             )
-        is_owner = self.log.lineage.observe(header, barrier)
+        is_owner = self._lineage.observe(header, barrier)
         own = self._producer
         if (header.producer_id, header.producer_epoch) == own[:2]:
             if not is_owner:

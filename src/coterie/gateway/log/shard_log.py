@@ -18,7 +18,6 @@ from coterie.broker.log.log import (
     StagingLog,
     StoredPartition,
 )
-from coterie.gateway.log.barrier import Lineage
 from coterie.types import LogOffset
 
 
@@ -29,8 +28,6 @@ class ShardLog(StagingLog):
     def __init__(self, where: LogPartition) -> None:
         super().__init__()
         self.where = where
-        self.lineage = Lineage()
-        """The owners of the shard up to this one."""
         self.upstream_end: LogOffset = 0
         """The real offset after the newest batch that upstream has acknowledged."""
         self.mismatches = 0

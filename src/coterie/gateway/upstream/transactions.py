@@ -34,7 +34,6 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
-from coterie.gateway.log.markers import complete_batches
 from coterie.gateway.upstream.topic_state import bug_in, call_back
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -47,7 +46,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer
+from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer, whole_batches
 from coterie.wire.schema import Versions
 
 CONNECTIONS: Final = 4
@@ -230,7 +229,7 @@ async def _read_producers(
     offset: LogOffset = 0
     while True:
         fetched = await fetch_log(cluster, where, offset)
-        for header, _ in complete_batches(fetched.data):
+        for header, _ in whole_batches(fetched.data):
             offset = max(offset, header.last_offset + 1)
             if not header.is_transactional:
                 continue

@@ -32,7 +32,8 @@ from coterie.operations.time_lag import (
     TimeLagMethod,
     time_lags,
 )
-from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
+from coterie.operations.topic_ids import TopicIds
+from coterie.types import LogOffset, TopicPartition
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
@@ -54,12 +55,12 @@ class LogTimes:
         self._interval_ms = interval_ms
         self._committed_only = committed_only
         self._logs: dict[TopicPartition, _Log] = {}
-        self._topic_ids: dict[TopicName, TopicId | None] = {}
+        self._topic_ids: TopicIds = {}
 
     def add_ends(
         self,
         ends: Mapping[TopicPartition, LogOffset],
-        topic_ids: Mapping[TopicName, TopicId | None],
+        topic_ids: TopicIds,
         from_ms: int,
         to_ms: int,
     ) -> None:
@@ -68,18 +69,16 @@ class LogTimes:
         are those of a topic that was created again: it may have outgrown its old end.
         """
         logs, known_ids = self._logs, self._topic_ids
-        self._topic_ids = {at.topic: topic_ids.get(at.topic) for at in ends}
-        self._logs = {}
+        self._logs, self._topic_ids = {}, topic_ids
         for at, end in ends.items():
             log = logs.get(at)
-            if log is not None and self._topic_ids[at.topic] != known_ids[at.topic]:
+            if log is not None and topic_ids.get(at.topic) != known_ids.get(at.topic):
                 # Whose end this is, the old topic's or the new one's, is not known.
                 self._logs[at] = _Log()
                 continue
-            if log is None or log.end > end:  # brokers before 2.8 have no topic ids
-                log = _Log()
+            if log is None or log.points.end > end:
+                log = _Log()  # brokers before 2.8 have no topic ids
             self._logs[at] = log
-            log.end = end
             log.points.add_end(end, from_ms, to_ms)
 
     async def time_lags(
@@ -141,7 +140,6 @@ class _Log:
 
     def __init__(self) -> None:
         self.points = _Points()
-        self.end: LogOffset = 0
         self.checked_ms = _NEVER
         """The time of the last query."""
         self.refused_until_ms = _NEVER
@@ -206,9 +204,14 @@ class _Points:
         self.after = array("q")
         self.own_high = array("q")
 
+    @property
+    def end(self) -> LogOffset:
+        """The last offset: that of the newest log end, as records lie below it."""
+        return self.offsets[-1] if self.offsets else 0
+
     def add_end(self, end: LogOffset, from_ms: int, to_ms: int) -> None:
         """Add the log end, which is not below an earlier one."""
-        if self.offsets and end == self.offsets[-1]:
+        if self.offsets and end == self.end:
             self.after[-1] = max(self.after[-1], from_ms)
         else:
             self._insert(len(self.offsets), end, (to_ms, from_ms, _NO_RECORD))

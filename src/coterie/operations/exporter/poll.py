@@ -31,6 +31,7 @@ from coterie.operations.lag import (
 )
 from coterie.operations.selection import Selection, SelectionResult, select_groups
 from coterie.operations.time_lag import NO_LAG, LagPosition, TimeLag
+from coterie.operations.topic_ids import read_topic_ids
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -156,9 +157,8 @@ class Poller:
         starts, ends = _log_offsets(rows)
         lags: dict[LagPosition, TimeLag] = {}
         if plan.with_time_lag:
-            topics = await admin.describe_topics({at.topic for at in ends})
-            ids = {name: each.topic_id for name, each in topics.values.items()}
-            self._times.add_ends(ends, ids, from_ms, to_ms)
+            topic_ids = await read_topic_ids(admin, (at.topic for at in ends))
+            self._times.add_ends(ends, topic_ids, from_ms, to_ms)
             positions = {
                 row.position
                 for own in rows.values()

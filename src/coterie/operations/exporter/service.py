@@ -126,8 +126,9 @@ class Exporter:
         return True
 
     async def poll_and_log(self, poller: Poller) -> None:
-        """Poll once; log the first success, and the start and the end of an outage."""
-        before = self._status
+        """Poll once; log the first success, the start and the end of an outage, and
+        once that topics may be hidden."""
+        before, was_hiding = self._status, self.may_hide_topics
         is_ok = await self.poll(poller)
         now = self._status
         if not is_ok and before.error is None:
@@ -135,8 +136,8 @@ class Exporter:
         elif is_ok and now.last and (before.error is not None or before.polls == 0):
             duration_ms = now.last.duration_ms
             _LOGGER.info("polled %d groups in %d ms", now.group_count, duration_ms)
-            if self.may_hide_topics:
-                _LOGGER.warning(LEFT_OUT)
+        if self.may_hide_topics and not was_hiding:
+            _LOGGER.warning(LEFT_OUT)
 
     @property
     def error(self) -> str | None:

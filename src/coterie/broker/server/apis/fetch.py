@@ -338,10 +338,10 @@ class _Reader:
             Operation.READ, name
         ):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        topic = self._call.node.broker.catalog.topics.get(name)
-        is_by_id = self._call.api_version >= _TOPIC_IDS_SINCE
-        if is_by_id and topic is not None and topic.topic_id != key.topic_id:
-            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if self._call.api_version >= _TOPIC_IDS_SINCE:
+            topic = self._call.node.broker.catalog.topics.get(name)
+            if topic is not None and topic.topic_id != key.topic_id:
+                raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         # Fetch has no epoch below 0 (FetchRequest.optionalEpoch), other requests have.
         epoch = max(cached.request.current_leader_epoch, NO_EPOCH)
         return find_partition(self._call, name, key.partition, epoch)
