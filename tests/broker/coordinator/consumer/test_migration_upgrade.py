@@ -431,6 +431,22 @@ def test_a_static_member_that_changes_its_protocol_before_it_synced_is_assigned(
     assert received_assignment(answer) == {"foo": [0, 1, 2, 3, 4, 5]}
 
 
+def test_partitions_without_a_member_are_assigned_when_a_static_member_upgrades(
+    driver: GroupDriver,
+) -> None:
+    """In Kafka they stay without a member until another one joins or leaves."""
+    classic_group(driver, {"i": {"foo": [0, 1]}, "j": {"foo": [2, 3]}})
+    driver.join("m", instance_id="i")
+    driver.join("n", instance_id="j")
+    driver.heartbeat("n", driver.member("n").epoch)
+    assigned = [
+        partition
+        for target in driver.group.targets.values()
+        for partition in target[FOO]
+    ]
+    assert sorted(assigned) == [0, 1, 2, 3, 4, 5]
+
+
 def test_an_upgraded_group_survives_a_restart(driver: GroupDriver) -> None:
     classic_group(driver, HALVES)
     driver.join("m")

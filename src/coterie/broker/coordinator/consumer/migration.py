@@ -60,7 +60,11 @@ from coterie.broker.coordinator.consumer.record_builders import (
     group_records,
     group_tombstones,
 )
-from coterie.broker.coordinator.consumer.topics import hash_of_topics
+from coterie.broker.coordinator.consumer.topics import (
+    ExistingTopic,
+    existing_topics,
+    hash_of_topics,
+)
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.broker.coordinator.result import Context, Record, Reply, TopicView
 from coterie.errors import ApiError, MalformedFrame
@@ -161,11 +165,24 @@ def _fill(
     for member in members:
         group.put_member(member)
     group.targets.update(targets)
-    if classic.state is GroupState.STABLE:
-        topics = context.environment.topics
+    topics = context.environment.topics
+    if classic.state is GroupState.STABLE and _are_assigned(
+        existing_topics(group.topic_counts, topics), targets.values()
+    ):
         group.metadata_hash = hash_of_topics(group.topic_counts, topics)
     # Otherwise the first heartbeat bumps the epoch for the topics. In Kafka a static
-    # member that changes its protocol during a rebalance stays without partitions.
+    # member that changes its protocol during a rebalance stays without partitions, and
+    # partitions that were created since the last one stay without a member.
+
+
+def _are_assigned(topics: Iterable[ExistingTopic], targets: Iterable[Target]) -> bool:
+    """Return whether each partition of the topics is assigned."""
+    assigned = {each for target in targets for each in _each(target)}
+    return all(
+        (topic.topic_id, partition) in assigned
+        for topic in topics
+        for partition in range(topic.partition_count)
+    )
 
 
 def _targets(
