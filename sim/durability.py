@@ -60,10 +60,11 @@ def entries_of(batch: bytes, header: BatchHeader) -> Iterator[Entry]:
     if header.is_transactional:
         who = header.producer_id, header.producer_epoch
     if header.is_control:
-        marker = decode_marker(decode_records(batch, header)[0])
-        assert marker is not None
-        origin = Origin(base, header.max_timestamp_ms, *who)
-        yield Entry(base, b"", None, origin, marker.commit)
+        for found in decode_records(batch, header):  # none when it was compacted
+            marker = decode_marker(found)
+            assert marker is not None
+            origin = Origin(base, header.max_timestamp_ms, *who)
+            yield Entry(base, b"", None, origin, marker.commit)
         return
     for found in decode_records(batch, header):
         record = decode_record(found.key, found.value)
@@ -176,9 +177,14 @@ def check_same(live: State, loaded: State, how: str) -> None:
     """Raise Broken unless both states are durably equal; classic rebalances in progress
     may be lost.
     """
+    _same(how, "offsets", live.offsets, loaded.offsets)
+    check_same_groups(live, loaded, how)
+
+
+def check_same_groups(live: State, loaded: State, how: str) -> None:
+    """Raise Broken unless both states have the same groups; see `check_same`."""
     durable = _durable(live)
     _same(how, "metadata records", live.group_records, loaded.group_records)
-    _same(how, "offsets", live.offsets, loaded.offsets)
     _same(how, "classic groups", durable, _durable(loaded))
     _same(how, "consumer groups", _whole(live), _whole(loaded))
     _same(how, "topic index", live.topic_index, loaded.topic_index)

@@ -18,19 +18,18 @@ log. Of the other nodes it is checked that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.broker.runtime.shards import DrivenShard, Phase
-from coterie.gateway.log.shard_log import ShardLog
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from sim.broken import Broken, BugRecorder
 from sim.checker import Checker, as_received
-from sim.durability import Entry, check_same, compacted, entries_of, replayed
 from sim.gateway.coordinator import AppTransaction
 from sim.gateway.network import error_codes, is_from_state
+from sim.gateway.replays import Replays
 from sim.members.member import Member
 from sim.network import Call
 from sim.server import ServerEnvironment
@@ -63,6 +62,7 @@ class GatewayChecker(Checker):
         ended: Callable[[Member], None],
         cluster: Cluster,
         foreign_shard: int | None,
+        rng: Random,
     ) -> None:
         super().__init__(environment, recorder, ended)
         self.ledger.uncertain = _UNCERTAIN
@@ -72,6 +72,7 @@ class GatewayChecker(Checker):
         self._newest_serving = [_NEVER] * cluster.partition_count
         """The order of the newest producer whose node has served, by shard."""
         self.takeovers = 0
+        self.logs = Replays(cluster, rng)
 
     # Requests.
 
@@ -131,6 +132,7 @@ class GatewayChecker(Checker):
             if not error_codes(response):
                 is_stale = process.order(index) < self._newest_serving[index]
                 self._check_response(process, call, response, is_stale=is_stale)
+                self._compare_log(process, process.runtime.shards[index])
             answer(response)
 
         process.submit_transactional(call.request, call.caller, answered)
@@ -220,6 +222,7 @@ class GatewayChecker(Checker):
             )
         if order == newest_durable:
             self._check_commits(driven)
+            self._compare_log(process, driven)
 
     def _check_commits(self, driven: DrivenShard) -> None:
         state = driven.shard.state
@@ -236,48 +239,16 @@ class GatewayChecker(Checker):
         process: Process = server
         return process.has_lease and not process.loop.is_resuming
 
+    def _compare_log(self, process: Process, driven: DrivenShard) -> None:
+        self.replays += self.logs.compare(process, driven)
+
     def compare(self, server: Any, rng: Random) -> None:
-        """Compare a replay of upstream's log with the states of a process."""
+        """Compare replays of upstream's log with the states of a process."""
         process: Process = server
         for driven in process.runtime.shards:
-            index = driven.index
-            if (
-                driven.phase is not Phase.ACTIVE
-                or not process.is_quiet(driven)
-                or process.order(index) != self._cluster.newest_durable(index)
-                or self._has_transactions(index)
-            ):
-                continue
-            assert isinstance(driven.log, ShardLog)
-            if driven.log.mismatches:  # offsets in memory may be lower than in the log
+            self._compare_log(process, driven)
+            is_newest = process.order(driven.index) == self._cluster.newest_durable(
+                driven.index
+            )
+            if driven.phase is Phase.ACTIVE and process.is_quiet(driven) and is_newest:
                 self._check_commits(driven)
-                continue
-            self.replays += 1
-            live = driven.shard.state
-            entries = list(self._entries(index))
-            settings = process.settings
-            check_same(live, replayed(entries, settings), "upstream's log")
-            less = compacted(entries, rng)
-            check_same(live, replayed(less, settings), "upstream's compacted log")
-            self._check_commits(driven)
-
-    def _has_transactions(self, index: int) -> bool:
-        """Return whether a transaction has not ended in a shard. A predecessor may have
-        written offsets for it that the owner does not know: they have no effect, as
-        their application aborts it.
-        """
-        transactions = self._cluster.transactions.transactions
-        return any(index in each.shards for each in transactions)
-
-    def _entries(self, index: int) -> Iterator[Entry]:
-        """Yield the durable records of a partition, without what a producer of the
-        shard wrote after a newer one.
-        """
-        newest = _NEVER
-        for header, batch in self._cluster.partitions[index].durable():
-            order = self._cluster.order_of(header.producer_id, header.producer_epoch)
-            if order is not None:
-                if order < newest:
-                    continue
-                newest = order
-            yield from entries_of(batch, header)

@@ -17,7 +17,7 @@ from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.broker import Counts
 from coterie.broker.server.call import Call as ServerCall
@@ -176,6 +176,7 @@ class Process:
         self.committing: set[tuple[AppTransaction, Call]] = set()
         """The commits in transactions without a response."""
         self.writers: dict[int, ShardWriter] = {}
+        self._opened_ms: dict[int, int] = {}
         self.unanswered: dict[Call, Shard] = {}
         """The requests without a response, with the state that handles them."""
         self.ownership = Ownership(
@@ -275,6 +276,23 @@ class Process:
         found = self._cluster.order_of(producer.producer_id, producer.producer_epoch)
         return -1 if found is None else found
 
+    def read_since_ms(self, index: int) -> int | None:
+        """Return since when the process reads a shard's partition; None if it does
+        not."""
+        driven = self.runtime.shards[index]
+        if driven.phase is Phase.LOADING:
+            return self._opened_ms.get(index)
+        transactions = driven.shard.state.offsets.pending.transactions.values()
+        return min(
+            (
+                offset.commit_timestamp_ms
+                for transaction in transactions
+                for offsets in transaction.groups.values()
+                for offset in offsets.values()
+            ),
+            default=None,
+        )
+
     def is_quiet(self, driven: DrivenShard) -> bool:
         """Return whether all records of the shard are durable."""
         return driven.written_sequence <= driven.flusher.durable_sequence
@@ -305,6 +323,7 @@ class Process:
     # Shards.
 
     def _open_shard(self, index: int) -> OpenedShard:
+        self._opened_ms[index] = self.clock()
         opened = self._opener.open(index)
         writer = opened.store.flusher
         assert isinstance(writer, ShardWriter)

@@ -5,47 +5,29 @@ becomes durable when it is replicated; until then a failover may lose it.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from random import Random
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from coterie.errors import ApiError
 from coterie.types import LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
-    CHECKED_FROM,
-    CONTROL,
-    HEADER,
     HEADER_BYTES,
     INT32_MAX,
-    LENGTH_END,
-    TRANSACTIONAL,
     BatchHeader,
-    LogRecord,
     Producer,
-    decode_marker,
-    decode_records,
-    encode_batch,
     encode_marker,
     read_header,
     with_base_offset,
 )
 from sim.broken import Broken
+from sim.gateway.cleaner import CleanerRun, LastRecord, Stored, clean
 
 _DUPLICATES_KNOWN: Final = 5
 """Kafka's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`."""
-
-
-class Stored(NamedTuple):
-    """A batch in the log, with its header."""
-
-    header: BatchHeader
-    batch: bytes
 
 
 class _Identity(NamedTuple):
@@ -76,6 +58,13 @@ class _ProducerEntry:
         self.last_ms = now_ms
         self.recent: deque[_Sequences] = deque(maxlen=_DUPLICATES_KNOWN)
         self.transaction_start: LogOffset | None = None
+
+    def last_record(self) -> LastRecord:
+        """Return the end of its last batch, for the log cleaner."""
+        if not self.recent:
+            return LastRecord(None, self.epoch)
+        first, last, base_offset = self.recent[-1]
+        return LastRecord(base_offset + (last - first & INT32_MAX), self.epoch)
 
 
 class Producers:
@@ -310,80 +299,27 @@ class UpstreamPartition:
 
     # Compaction.
 
-    def compact(self, until: LogOffset) -> None:
-        """Drop superseded records, and those of aborted transactions, before `until`
-        and before the first open transaction. Batches keep their offsets; the last
-        batch of each producer stays, without records if all of them are gone.
-        """
+    @property
+    def stable_end(self) -> LogOffset:
+        """The last stable offset: the first open transaction's, or the high watermark.
+        The cleaner stops there."""
         starts = [
             entry.transaction_start
             for entry in self._durable_producers.entries.values()
             if entry.transaction_start is not None
         ]
-        until = min(until, self.high_watermark, *starts)
-        cleaned = [*self._range(0, until)]
-        aborted = _aborted([*self.durable()])  # a marker may follow what is cleaned
-        newest: dict[bytes | None, LogOffset] = {}
-        last_of: dict[ProducerId, LogOffset] = {}
-        for header, batch in cleaned:
-            last_of[header.producer_id] = header.base_offset
-            if header.is_control or header.base_offset in aborted:
-                continue
-            for record in decode_records(batch, header):
-                newest[record.key] = record.offset
-        left: list[Stored] = []
-        for header, batch in cleaned:
-            if header.is_control:
-                left.append(Stored(header, batch))
-                continue
-            gone = header.base_offset in aborted
-            records = [
-                record
-                for record in decode_records(batch, header)
-                if not gone and newest[record.key] == record.offset
-            ]
-            is_last = last_of[header.producer_id] == header.base_offset
-            if records or (is_last and header.producer_id >= 0):
-                left.append(_rewritten(header, batch, records))
-        self.stored = left + self.stored[len(cleaned) :]
+        return min([self.high_watermark, *starts])
 
+    def last_records(self) -> dict[ProducerId, LastRecord]:
+        """Return the last record of each active producer."""
+        return {
+            producer_id: entry.last_record()
+            for producer_id, entry in self.producers.entries.items()
+        }
 
-def _aborted(stored: list[Stored]) -> set[LogOffset]:
-    """Return the base offsets of the batches of aborted transactions."""
-    aborted: set[LogOffset] = set()
-    pending: dict[ProducerId, list[LogOffset]] = {}
-    for header, batch in stored:
-        if header.is_control:
-            marker = decode_marker(decode_records(batch, header)[0])
-            ended = pending.pop(header.producer_id, [])
-            if marker is not None and not marker.commit:
-                aborted.update(ended)
-        elif header.is_transactional:
-            pending.setdefault(header.producer_id, []).append(header.base_offset)
-    return aborted
-
-
-def _rewritten(header: BatchHeader, batch: bytes, records: list[LogRecord]) -> Stored:
-    if len(records) == header.record_count:
-        return Stored(header, batch)
-    producer = Producer(header.producer_id, header.producer_epoch, header.base_sequence)
-    if records:
-        batch = encode_batch(
-            records,
-            producer=producer,
-            attributes=header.attributes & (TRANSACTIONAL | CONTROL),
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-        )
-    else:
-        batch = _without_records(header)
-    return Stored(read_header(batch), batch)
-
-
-def _without_records(header: BatchHeader) -> bytes:
-    """Return an empty batch, which keeps the sequences of its producer."""
-    front = HEADER.pack(
-        *header._replace(size_bytes=HEADER_BYTES - LENGTH_END, record_count=0)
-    )
-    crc = crc32c(front[CHECKED_FROM:])
-    return front[: CHECKED_FROM - 4] + struct.pack(">I", crc) + front[CHECKED_FROM:]
+    def compact(self, run: CleanerRun) -> None:
+        """Run the log cleaner, as far as the last stable offset."""
+        durable = [*self.durable()]
+        run = run._replace(until=min(run.until, self.stable_end))
+        left = clean(durable, run, self.last_records())
+        self.stored = left + self.stored[len(durable) :]

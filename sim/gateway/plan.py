@@ -35,6 +35,8 @@ class GatewayPlan:
     """Whether each transaction of an application has its own epoch (KIP-890)."""
     fault_kinds: int
     """A bit for each kind of fault of nodes and upstream in this world."""
+    delete_retention_ms: int
+    """`delete.retention.ms` of the shards' topic."""
 
     @property
     def usable_within_ms(self) -> int:
@@ -44,8 +46,9 @@ class GatewayPlan:
         return self.session_timeout_ms + 25_000
 
 
-def draw_gateway_plan(rng: Random) -> GatewayPlan:
-    """Draw a plan."""
+def draw_gateway_plan(rng: Random, more: Random) -> GatewayPlan:
+    """Draw a plan. `more` draws what worlds did not always have, so that the others of
+    a seed stay as they were."""
     base = draw_plan(rng)
     shard_count = rng.choice((1, 2, 3))
     is_foreign = rng.random() < _FOREIGN_SHARE
@@ -57,17 +60,20 @@ def draw_gateway_plan(rng: Random) -> GatewayPlan:
         is_static=rng.random() < 0.5,
         last_epoch=0 if rng.random() < _ROLLING_SHARE else EPOCH_MAX,
         foreign_shard=rng.randrange(shard_count) if is_foreign else None,
-        upstream=_upstream_faults(rng),
+        upstream=_upstream_faults(rng, more),
         group_faults=_group_faults(rng),
         has_epochs=rng.random() < 0.5,
         fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),
+        delete_retention_ms=more.choice((0, 1_000, 10_000)),
     )
 
 
-def _upstream_faults(rng: Random) -> UpstreamFaults:
+def _upstream_faults(rng: Random, more: Random) -> UpstreamFaults:
+    compactions = more.choice((0.0, 0.0, 0.02, 0.3, 1.0))
     if rng.random() < 0.3:
-        return UpstreamFaults()
+        return UpstreamFaults(compactions=compactions)
     return UpstreamFaults(
+        compactions=compactions,
         usual_ms=rng.choice((2, 10, 100)),
         replication_ms=rng.choice((0, 5, 100, 500)),
         refusals=rng.choice((0.0, 0.02, 0.1)),

@@ -26,6 +26,7 @@ from coterie.types import GroupId, LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import BatchHeader, Producer, read_header
 from sim.clock import Clock, Event
+from sim.gateway.cleaner import CleanerRun
 from sim.gateway.coordinator import TransactionCoordinator
 from sim.gateway.partition import UpstreamPartition
 
@@ -69,6 +70,8 @@ class UpstreamFaults:
     late_ms: int = 5_000
     """The longest time by which a request outlives its connection."""
     request_timeout_ms: int = 4_000
+    compactions: float = 0.0
+    """The share of batches after which the log cleaner runs."""
 
 
 @dataclass
@@ -85,6 +88,11 @@ class Cluster:
     faults: UpstreamFaults = field(default_factory=UpstreamFaults)
     bumps_epoch: bool = False
     """Whether applications have transactions of version 2 (KIP-890)."""
+    cleaner_rng: Random = field(default_factory=lambda: Random(1))  # noqa: S311
+    delete_retention_ms: int = 1_000
+    read_since: Callable[[int], int | None] = lambda _: None
+    """A function that returns since when readers of a partition read it: they rely on
+    `delete.retention.ms` to be longer. None without readers."""
 
     def __post_init__(self) -> None:
         self.transactions = TransactionCoordinator(self, bumps_epoch=self.bumps_epoch)
@@ -183,6 +191,7 @@ class Cluster:
             return
         last_offset = base_offset + header.last_offset_delta
         self.replicate_later(partition)
+        self._compact_after_batch(partition)
         if refusal is not None:
             done(ApiError(refusal))
             return
@@ -213,6 +222,44 @@ class Cluster:
         end = log.end
         delay_ms = self.rng.randint(0, self.faults.replication_ms)
         self.clock.after(delay_ms, lambda: log.replicate(end))
+
+    # Compaction.
+
+    @property
+    def fences(self) -> bool:
+        """Whether a newer owner's batches fence those of earlier ones."""
+        return self.last_epoch == EPOCH_MAX
+
+    def _compact_after_batch(self, partition: int) -> None:
+        share = self.faults.compactions
+        if share and self.cleaner_rng.random() < share:
+            self.compact(partition)
+
+    def compact(self, partition: int) -> None:
+        """Run the log cleaner on a partition, often not to its end."""
+        if not self.fences:
+            return  # it would keep what a producer that is not fenced writes too late
+        log, rng, now_ms = (
+            self.partitions[partition],
+            self.cleaner_rng,
+            self.clock.now_ms,
+        )
+        ends = [header.base_offset for header, _ in log.durable()]
+        if not ends:
+            return
+        end = log.stable_end
+        passed_ms, since_ms = now_ms, self.read_since(partition)
+        if since_ms is not None:
+            passed_ms = min(now_ms, since_ms + self.delete_retention_ms)
+        log.compact(
+            CleanerRun(
+                rng.choice((end, rng.choice(ends))),
+                rng.choice((end, end, rng.choice(ends))),
+                rng.choice((end, end, rng.choice(ends))),
+                horizon_ms=now_ms + self.delete_retention_ms,
+                passed_ms=passed_ms,
+            )
+        )
 
     def has_leader(self, partition: int) -> bool:
         """Return whether the partition serves requests."""

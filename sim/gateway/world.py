@@ -28,7 +28,8 @@ class GatewayWorld(Population):
 
     def __init__(self, seed: int, recorder: BugRecorder) -> None:
         rng = Random(seed)  # noqa: S311 - a seed is to decide everything
-        self.gateway = draw_gateway_plan(rng)
+        more = Random(f"more of {seed}")  # noqa: S311
+        self.gateway = draw_gateway_plan(rng, more)
         super().__init__(seed, rng, self.gateway.base)
         self.cluster = Cluster(
             self.clock,
@@ -37,6 +38,9 @@ class GatewayWorld(Population):
             last_epoch=self.gateway.last_epoch,
             faults=self.gateway.upstream,
             bumps_epoch=self.gateway.has_epochs,
+            cleaner_rng=more,
+            delete_retention_ms=self.gateway.delete_retention_ms,
+            read_since=self.read_since_ms,
         )
         self.group = NodeGroup(
             self.clock, rng, self.transcript, self.gateway.shard_count
@@ -61,6 +65,7 @@ class GatewayWorld(Population):
             self.ended,
             self.cluster,
             self.gateway.foreign_shard,
+            more,
         )
         network = ClientNetwork(self.clock, rng, self.transcript, self.nodes)
         network.faults = self.plan.network_faults
@@ -102,6 +107,12 @@ class GatewayWorld(Population):
     def processes(self) -> list[Process]:
         """Return the running processes, stopped ones too."""
         return [node.process for node in self.nodes if node.process is not None]
+
+    def read_since_ms(self, index: int) -> int | None:
+        """Return since when nodes read a shard's partition: to load it, or to find the
+        markers of transactions."""
+        found = [process.read_since_ms(index) for process in self.processes()]
+        return min((each for each in found if each is not None), default=None)
 
     def driven(self, group_id: GroupId) -> DrivenShard | None:
         """Return a group's shard at the node with the newest durable barrier."""

@@ -22,6 +22,7 @@ from coterie.wire.record_batch import (
 )
 from sim.broken import Broken
 from sim.clock import Clock
+from sim.gateway.cleaner import CleanerRun
 from sim.gateway.partition import UpstreamPartition
 from sim.gateway.upstream import Cluster, Outcome, UpstreamClient
 
@@ -120,7 +121,7 @@ def test_compaction_keeps_offsets_and_the_last_batch_of_a_producer() -> None:
     log.append(batch_of(after(_OLD, 2), b"a"), 0)
     log.append(batch_of(Producer(9, 0, 0), b"a"), 0)
     log.replicate(log.end)
-    log.compact(log.end)
+    log.compact(CleanerRun(log.end))
     headers = [header for header, _ in split_batches(log.read(0, 1 << 20))]
     assert [(each.base_offset, each.record_count) for each in headers] == [
         (0, 1),
@@ -138,11 +139,11 @@ def test_compaction_stops_at_an_open_transaction_and_drops_an_aborted_one() -> N
     log.append(batch_of(after(_OLD, 1), b"b"), 0)
     log.append(batch_of(after(_OLD, 2), b"b", value=b"w"), 0)
     log.replicate(log.end)
-    log.compact(log.end)
+    log.compact(CleanerRun(log.end))
     assert keys_of(log) == [b"a", b"a", b"b", b"b"]
     log.append_marker(application, 0, commit=False)
     log.replicate(log.end)
-    log.compact(log.end)
+    log.compact(CleanerRun(log.end))
     assert keys_of(log) == [b"a", b"b"]
 
 
@@ -153,7 +154,7 @@ def test_compaction_knows_the_aborted_transactions_that_end_later() -> None:
     log.append(batch_of(application, b"a", attributes=TRANSACTIONAL), 0)
     log.append_marker(application, 0, commit=False)
     log.replicate(log.end)
-    log.compact(2)
+    log.compact(CleanerRun(2))
     assert keys_of(log) == [b"a"]
     assert read_header(log.read(0, 1 << 20)).record_count == 1
 
