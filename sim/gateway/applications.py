@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import Any, Final
 
 from coterie.types import GroupId
@@ -55,10 +56,16 @@ class Applications(Producers):
     """All applications, with one open transaction each at most."""
 
     def __init__(
-        self, environment: MemberEnvironment, coordinator: TransactionCoordinator
+        self,
+        environment: MemberEnvironment,
+        coordinator: TransactionCoordinator,
+        late_ends: float,
+        more: Random,
     ) -> None:
         super().__init__(environment, lambda: None)
         self._coordinator = coordinator
+        self._late_ends = late_ends
+        self._more = more
         self._has_epochs = coordinator.bumps_epoch
         self._runs: dict[str, _Run] = {}
         self._has_stopped = False
@@ -89,6 +96,8 @@ class Applications(Producers):
         run = self._runs.get(transactional_id)
         if self._has_stopped or (run is not None and run.transaction.is_open):
             return
+        if run is not None and run.transaction.is_ended_by_another:
+            self._fence(run)
         transaction = self._coordinator.begin(transactional_id)
         if transaction is None:
             return
@@ -220,7 +229,21 @@ class Applications(Producers):
             commits = False
         fences = run.is_uncertain or bool(run.unanswered)
         self._note(run, "commits" if commits else "aborts")
+        epoch = run.transaction.producer_epoch
         self._coordinator.end(run.transactional_id, commits=commits, fences=fences)
+        if self._more.random() < self._late_ends:
+            again = partial(self._end_again, run, epoch, commits=commits)
+            delay_ms = self._more.choice((500, _LASTS_MS))
+            self._environment.clock.after(self._more.randint(1, delay_ms), again)
+
+    def _end_again(self, run: _Run, epoch: int, *, commits: bool) -> None:
+        self._note(run, "'s EndTxn arrives again")
+        self._coordinator.end_again(run.transactional_id, epoch, commits=commits)
+
+    def _fence(self, run: _Run) -> None:
+        """Call InitProducerId, as after the error that the transaction has ended."""
+        self._coordinator.fence(run.transactional_id)
+        run.transaction.is_ended_by_another = False
 
     def _note(self, run: _Run, what: str, *args: object) -> None:
         now_ms = self._environment.clock.now_ms

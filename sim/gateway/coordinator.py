@@ -43,6 +43,8 @@ class AppTransaction(Transaction):
         """All shards with a partition in the transaction."""
         self.unmarked: set[int] = set()
         """The shards without a durable marker."""
+        self.is_ended_by_another = False
+        """Whether an EndTxn of an earlier transaction has ended it."""
 
     def is_marked(self, shard: int) -> bool:
         """Return whether the marker in a shard's partition is durable."""
@@ -137,6 +139,20 @@ class TransactionCoordinator:
             producer.transaction = None
         for shard in sorted(transaction.added):
             self._write_marker(producer, transaction, marker, shard)
+
+    def end_again(self, transactional_id: str, epoch: int, *, commits: bool) -> None:
+        """Handle an EndTxn that arrives a second time. Without an epoch for each
+        transaction it ends the next one (KIP-890)."""
+        producer = self.producer(transactional_id)
+        transaction = producer.transaction
+        if producer.epoch != epoch or transaction is None or not transaction.is_open:
+            return
+        transaction.is_ended_by_another = True
+        self.end(transactional_id, commits=commits, fences=False)
+
+    def fence(self, transactional_id: str) -> None:
+        """Give a producer a new epoch, as InitProducerId does."""
+        self.producer(transactional_id).epoch += 1
 
     def _write_marker(
         self,

@@ -37,6 +37,8 @@ class GatewayPlan:
     """A bit for each kind of fault of nodes and upstream in this world."""
     delete_retention_ms: int
     """`delete.retention.ms` of the shards' topic."""
+    late_ends: float
+    """The share of EndTxn requests that arrive a second time, later."""
 
     @property
     def usable_within_ms(self) -> int:
@@ -65,15 +67,18 @@ def draw_gateway_plan(rng: Random, more: Random) -> GatewayPlan:
         has_epochs=rng.random() < 0.5,
         fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),
         delete_retention_ms=more.choice((0, 1_000, 10_000)),
+        late_ends=more.choice((0.0, 0.5)),
     )
 
 
 def _upstream_faults(rng: Random, more: Random) -> UpstreamFaults:
     compactions = more.choice((0.0, 0.0, 0.02, 0.3, 1.0))
+    empty_fetches = more.choice((0.0, 0.0, 0.2))
     if rng.random() < 0.3:
-        return UpstreamFaults(compactions=compactions)
+        return UpstreamFaults(compactions=compactions, empty_fetches=empty_fetches)
     return UpstreamFaults(
         compactions=compactions,
+        empty_fetches=empty_fetches,
         usual_ms=rng.choice((2, 10, 100)),
         replication_ms=rng.choice((0, 5, 100, 500)),
         refusals=rng.choice((0.0, 0.02, 0.1)),

@@ -72,6 +72,9 @@ class UpstreamFaults:
     request_timeout_ms: int = 4_000
     compactions: float = 0.0
     """The share of batches after which the log cleaner runs."""
+    empty_fetches: float = 0.0
+    """The share of fetches without a batch, as when other partitions of the request
+    have used its bytes (KIP-74)."""
 
 
 @dataclass
@@ -88,7 +91,8 @@ class Cluster:
     faults: UpstreamFaults = field(default_factory=UpstreamFaults)
     bumps_epoch: bool = False
     """Whether applications have transactions of version 2 (KIP-890)."""
-    cleaner_rng: Random = field(default_factory=lambda: Random(1))  # noqa: S311
+    more: Random = field(default_factory=lambda: Random(1))  # noqa: S311
+    """The source of the faults that worlds did not always have."""
     delete_retention_ms: int = 1_000
     read_since: Callable[[int], int | None] = lambda _: None
     """A function that returns since when readers of a partition read it: they rely on
@@ -232,7 +236,7 @@ class Cluster:
 
     def _compact_after_batch(self, partition: int) -> None:
         share = self.faults.compactions
-        if share and self.cleaner_rng.random() < share:
+        if share and self.more.random() < share:
             self.compact(partition)
 
     def compact(self, partition: int) -> None:
@@ -241,7 +245,7 @@ class Cluster:
             return  # it would keep what a producer that is not fenced writes too late
         log, rng, now_ms = (
             self.partitions[partition],
-            self.cleaner_rng,
+            self.more,
             self.clock.now_ms,
         )
         ends = [header.base_offset for header, _ in log.durable()]
@@ -393,6 +397,9 @@ class UpstreamClient:
             if offset > log.end:
                 return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
             batches = log.read(offset, cluster.rng.choice(_FETCH_BYTES))
+            share = cluster.faults.empty_fetches
+            if share and cluster.more.random() < share:
+                return Fetched(b"", log.fetch_limit, 0)
             if cluster.rng.random() < _INCOMPLETE_SHARE:
                 batches += batches[: cluster.rng.randint(1, 60)]  # cut off: no batch
             return Fetched(batches, log.fetch_limit, 0)

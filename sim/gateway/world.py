@@ -38,7 +38,7 @@ class GatewayWorld(Population):
             last_epoch=self.gateway.last_epoch,
             faults=self.gateway.upstream,
             bumps_epoch=self.gateway.has_epochs,
-            cleaner_rng=more,
+            more=more,
             delete_retention_ms=self.gateway.delete_retention_ms,
             read_since=self.read_since_ms,
         )
@@ -71,7 +71,9 @@ class GatewayWorld(Population):
         network.faults = self.plan.network_faults
         self.client_network = network
         self.populate(network, self.gateway_checker)
-        self.applications = Applications(self.environment, self.cluster.transactions)
+        self.applications = Applications(
+            self.environment, self.cluster.transactions, self.gateway.late_ends, more
+        )
         self.producers = self.applications
 
     # The nodes.

@@ -94,3 +94,32 @@ def test_a_producer_is_fenced_when_its_transaction_is_aborted_for_it(
     assert coordinator.begin("p") is not None
     refusal = coordinator.add_partition(application, 0)
     assert code_of(refusal) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("bumps_epoch", [False, True])
+def test_an_end_that_arrives_again_ends_the_next_transaction_of_the_epoch(
+    bumps_epoch: bool,
+) -> None:
+    cluster = cluster_of(bumps_epoch=bumps_epoch)
+    coordinator = cluster.transactions
+    first = coordinator.begin("p")
+    assert first is not None
+    coordinator.end("p", commits=True, fences=False)
+    following = coordinator.begin("p")
+    assert following is not None
+    application = Application("p", following.producer_id, following.producer_epoch)
+    assert coordinator.add_partition(application, 0) is None
+    coordinator.end_again("p", first.producer_epoch, commits=True)
+    assert following.is_open is bumps_epoch
+    run(cluster, 2_000)
+    assert following.is_marked(0) is not bumps_epoch
+
+
+def test_a_fenced_producer_is_refused() -> None:
+    cluster = cluster_of()
+    coordinator = cluster.transactions
+    transaction = coordinator.begin("p")
+    assert transaction is not None
+    coordinator.fence("p")
+    refusal = coordinator.add_partition(Application("p", 1, 0), 0)
+    assert code_of(refusal) is ErrorCode.PRODUCER_FENCED

@@ -286,6 +286,18 @@ def test_a_batch_that_a_failover_loses_is_never_acknowledged() -> None:
         assert isinstance(outcome, ConnectionLost) or client.log.end == 1
 
 
+def test_a_fetch_may_return_no_batch_of_a_partition_that_has_some() -> None:
+    client = _Client()
+    client.produce(batch_of(_OLD, b"a"))
+    client.advance()
+    client.cluster.faults.empty_fetches = 0.5
+    sizes = set()
+    for _ in range(20):
+        client.upstream.fetch(0, 0, lambda got: sizes.add(len(got.batches) > 0))  # type: ignore[union-attr]
+        client.advance()
+    assert sizes == {True, False}
+
+
 def test_a_fetch_waits_for_a_batch() -> None:
     client = _Client()
     got: list[object] = []
