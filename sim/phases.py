@@ -12,6 +12,7 @@ from typing import Final
 from coterie.broker.coordinator.consumer.subscriptions import MIN_INTERVAL_MS
 from sim.broken import Broken
 from sim.faults import KINDS, Faults
+from sim.members.classic import ClassicMember
 from sim.members.computing import Flaw
 from sim.members.consumer import ConsumerMember
 from sim.network import NetworkFaults
@@ -85,6 +86,8 @@ def repair_members(world: Population) -> None:
         # A late request may have replaced the configuration of the member.
         if isinstance(slot.member, ConsumerMember):
             slot.member.repeat()
+        elif isinstance(slot.member, ClassicMember) and slot.owes_join:
+            slot.member.rejoin()
 
 
 def _repair_computation(world: Population) -> None:

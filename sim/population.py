@@ -41,6 +41,8 @@ class Slot:
         self.is_wanted = True
         self.member: Member | None = None
         self.incarnations = 0
+        self.owes_join = False
+        """Whether an earlier process was to join once more; see ClassicMember."""
 
 
 class Population:
@@ -119,6 +121,7 @@ class Population:
         for slot in self.slots:
             if slot.member is member:
                 slot.member = None
+                slot.owes_join |= isinstance(member, ClassicMember) and member.owes_join
                 slot.protocol = self._next_protocol(slot, member)
                 delay_ms = self.rng.randint(*_RESTART_MS)
                 self.clock.after(delay_ms, partial(self.start_member, slot))

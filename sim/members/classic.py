@@ -76,6 +76,10 @@ class ClassicMember(Member):
         self.protocol_name: str | None = None
         self.seen_counts: dict[str, int | None] | None = None
         """The sizes of the topics at the leader's last assignment."""
+        self.owes_join = False
+        """Whether partitions that it must revoke wait for its next join. If a static
+        member ends before, its successor gets the assignment without a rebalance, and
+        they stay without a member until the next one, as in Kafka."""
         self._is_beating = False
         self._next: Event | None = None
         self._callback: object = None
@@ -122,7 +126,7 @@ class ClassicMember(Member):
 
     # Join.
 
-    def _rejoin(self) -> None:
+    def rejoin(self) -> None:
         """Start a rebalance. An eager member first revokes its partitions, and
         continues to send heartbeats meanwhile.
         """
@@ -189,6 +193,7 @@ class ClassicMember(Member):
                 self.member_id = answer.member_id
             self._refused(code)
             return
+        self.owes_join = False
         self.member_id = answer.member_id
         self.generation = answer.generation_id
         self.protocol_name = answer.protocol_name
@@ -280,6 +285,7 @@ class ClassicMember(Member):
         self.adopt(assigned)
         self._beat_later()
         if surplus:
+            self.owes_join = True
             self._callback = callback = object()
             self.after(self.callback_ms(), lambda: self._revoke(surplus, callback))
 
@@ -288,7 +294,7 @@ class ClassicMember(Member):
         if callback is self._callback:
             self._callback = None
             self.revoke_partitions(surplus, "revokes")
-            self._rejoin()
+            self.rejoin()
 
     # Heartbeats.
 
@@ -308,7 +314,7 @@ class ClassicMember(Member):
         self._adopt_recreated_topics()
         if self._partition_counts_changed():
             self.note("detects that topics have changed")
-            self._rejoin()
+            self.rejoin()
             return
         if self._is_beating:
             return
@@ -351,16 +357,24 @@ class ClassicMember(Member):
         return any(count(name) != size for name, size in seen.items())
 
     def _beat_failed(self) -> None:
+        self.owes_join = False
+        """Whether partitions that it must revoke wait for its next join. If a static
+        member ends before, its successor gets the assignment without a rebalance, and
+        they stay without a member until the next one, as in Kafka."""
         self._is_beating = False
 
     def _beaten(self, answer: HeartbeatResponse, generation: int) -> None:
+        self.owes_join = False
+        """Whether partitions that it must revoke wait for its next join. If a static
+        member ends before, its successor gets the assignment without a rebalance, and
+        they stay without a member until the next one, as in Kafka."""
         self._is_beating = False
         code = ErrorCode(answer.error_code)
         is_over = generation != self.generation
         if is_over or self.phase not in (Phase.STABLE, Phase.PREPARING):
             return
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._rejoin()
+            self.rejoin()
         elif code in _FORGETS:
             self._forget(code)
         elif code is not ErrorCode.NONE and code not in RETRIED:
