@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from sim.disk import STORES
 from sim.exhaustive import explore
@@ -26,6 +27,8 @@ def main() -> int:
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     outcomes = run_seeds(seeds, given.jobs, given.store, gateway=given.gateway)
+    if given.history is not None:
+        outcomes = _export(outcomes, given.history)
     return _run(outcomes, until_broken=given.until_broken)
 
 
@@ -51,6 +54,11 @@ def _arguments() -> argparse.ArgumentParser:
         "--until-broken",
         action="store_true",
         help="stop at the first world that violates an invariant",
+    )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        help="file for the histories of commits and fetches, with --gateway",
     )
     parser.add_argument(
         "--mutants",
@@ -91,6 +99,14 @@ def _run(outcomes: Iterable[Outcome], *, until_broken: bool) -> int:
         f"{count / seconds:.1f} worlds a second"
     )
     return bool(failures)
+
+
+def _export(outcomes: Iterable[Outcome], path: Path) -> Iterator[Outcome]:
+    """Write the history of each world as a line of a file."""
+    with path.open("w") as file:
+        for outcome in outcomes:
+            file.write(f"{outcome.history}\n")
+            yield outcome
 
 
 def _hunt(names: list[str], jobs: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
@@ -30,6 +30,8 @@ class Outcome:
     digest: str
     broken: str | None = None
     transcript: str = ""
+    history: str = ""
+    """The history of commits and fetches in JSON; see sim.gateway.history."""
 
     def __str__(self) -> str:
         verdict = f"BROKEN: {self.broken}" if self.broken else "in order"
@@ -54,7 +56,8 @@ def run_gateway_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
     with recording_bugs() as recorder:
         world = GatewayWorld(seed, recorder)
         broken = _failure(run_gateway_world, world)
-        return _outcome(world, broken, keep_transcript=keep_transcript)
+        outcome = _outcome(world, broken, keep_transcript=keep_transcript)
+        return replace(outcome, history=world.gateway_checker.history.export(seed))
 
 
 def _failure(run: Callable[[W], None], world: W) -> str | None:

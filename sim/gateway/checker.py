@@ -28,6 +28,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from sim.broken import Broken, BugRecorder
 from sim.checker import Checker, as_received
 from sim.gateway.coordinator import AppTransaction
+from sim.gateway.history import History
 from sim.gateway.network import error_codes, is_from_state
 from sim.gateway.replays import Replays
 from sim.members.member import Member
@@ -73,6 +74,7 @@ class GatewayChecker(Checker):
         """The order of the newest producer whose node has served, by shard."""
         self.takeovers = 0
         self.logs = Replays(cluster, rng)
+        self.history = History(environment.topics, _UNCERTAIN)
 
     # Requests.
 
@@ -90,6 +92,7 @@ class GatewayChecker(Checker):
         was_active = driven.phase is Phase.ACTIVE
         order = process.order(index)
         is_stale = order < self._newest_serving[index]
+        answer = self.history.watch(call.request, answer)
         is_fenced = order < self._cluster.newest_durable(index)
 
         process.unanswered[call] = driven.shard
@@ -124,6 +127,7 @@ class GatewayChecker(Checker):
         """Submit a TxnOffsetCommit to a node, which writes it later."""
         index = process.runtime.shard_of(call.group_id)
         watched = self.ledger.handled(None, call.request, transaction)
+        answer = self.history.watch(call.request, answer, transaction, index)
         process.committing.add((transaction, call))
 
         def answered(response: Any) -> None:
@@ -191,6 +195,7 @@ class GatewayChecker(Checker):
                 and each.producer_id not in pending
             ):
                 each.shards.discard(index)
+                self.history.transaction_ended(each, index)
         coordinator.forget_ended()
 
     def _check_unanswered(self, process: Process) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from random import Random
 
+from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.types import GroupId
@@ -127,6 +128,9 @@ class GatewayWorld(Population):
 
     def broadcast(self, event: object) -> None:
         """Send an event to all nodes, as each one's copy of the catalog does."""
+        if isinstance(event, TopicsDeleted):
+            for topic in event.topics:
+                self.gateway_checker.history.topic_deleted(topic.name)
         for process in self.processes():
             process.broadcast(event)
 

@@ -98,8 +98,8 @@ def restart(world: World) -> None:
 def test_partitions_that_a_member_revoked_before_its_end_get_another_rebalance(
     world: World,
 ) -> None:
-    """A static member's successor gets the assignment of its generation, without a
-    rebalance, as in Kafka: so nobody gets the partitions that it revoked."""
+    """Restart a static member: its successor gets the assignment of its generation
+    without a rebalance, as in Kafka, so no member gets the revoked partitions."""
     world.member.rejoin()
     world.assign(2, 0)
     world.advance(1_000)
