@@ -4,7 +4,7 @@ live state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -172,13 +172,18 @@ def _cleaned(entries: Sequence[Entry], stopped_at: int, until: int) -> list[Entr
     ]
 
 
-def check_same(live: State, loaded: State, how: str) -> None:
+def check_same(
+    live: State,
+    loaded: State,
+    how: str,
+    offsets: Callable[[State], Any] = lambda state: state.offsets,
+) -> None:
     """Raise Broken unless both states are durably equal; classic rebalances in progress
-    may be lost.
+    may be lost. `offsets` returns what is compared of a state's offsets.
     """
     durable = _durable(live)
     _same(how, "metadata records", live.group_records, loaded.group_records)
-    _same(how, "offsets", live.offsets, loaded.offsets)
+    _same(how, "offsets", offsets(live), offsets(loaded))
     _same(how, "classic groups", durable, _durable(loaded))
     _same(how, "consumer groups", _whole(live), _whole(loaded))
     _same(how, "topic index", live.topic_index, loaded.topic_index)
@@ -187,6 +192,27 @@ def check_same(live: State, loaded: State, how: str) -> None:
         if group.state in (GroupState.EMPTY, GroupState.STABLE):
             other = loaded.classic_groups[group_id]
             _same(how, group_id, _settled(group), _settled(other))
+
+
+def in_order(state: State) -> list[Any]:
+    """Return the offsets of a state whose records have places in the log other than in
+    memory: without these, but with their order, where transactions are open."""
+    found: list[Any] = []
+    stored, pending = state.offsets.stored, state.offsets.pending
+    for group_id in sorted({*stored, *pending.groups()}):
+        of_group = dict(stored.items(group_id))
+        for name, committed in sorted(of_group.items()):
+            found.append((group_id, name, committed._replace(record_offset=-1)))
+        for producer_id, transaction in sorted(pending.transactions.items()):
+            of_transaction = transaction.groups.get(group_id, {})
+            for name, committed in sorted(of_transaction.items()):
+                before = of_group.get(name)
+                is_newer = (
+                    before is None or committed.record_offset > before.record_offset
+                )
+                value = committed._replace(record_offset=-1)
+                found.append((group_id, name, value, producer_id, is_newer))
+    return found
 
 
 def _durable(state: State) -> set[str]:

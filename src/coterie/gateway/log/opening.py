@@ -154,7 +154,7 @@ class Opening:
 
     def progress(self) -> Progress:
         """Return how far the shard is taken over."""
-        end = self.log.upstream_end if self._is_loaded else 0
+        end = self.writer.upstream_end if self._is_loaded else 0
         return Progress(
             self._producer.producer_epoch,
             max(self._position, end),
