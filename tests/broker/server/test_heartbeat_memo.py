@@ -18,7 +18,8 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
 from coterie.broker.server.security import Security

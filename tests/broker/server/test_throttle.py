@@ -19,7 +19,8 @@ from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Broker, Node
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.settings import Settings
 from coterie.wire.api import ApiKey, api_of
