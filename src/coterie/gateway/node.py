@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import suspended_clock, wall_clock
 from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.call import Handler
@@ -31,7 +32,6 @@ from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, ShardOpener
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership

@@ -114,7 +114,7 @@ class World:
         broker.nodes.append(Node(1, "localhost", 1, broker))
         self.assembly.start()
         while any(each.phase is not Phase.ACTIVE for each in broker.runtime.shards):
-            self.assembly._loader.run_slice()  # several on a busy machine
+            self.assembly._loader.slices.run()  # several on a busy machine
             broker.flusher.flush()
         self.fast = Client(broker.nodes[0], loop)
         self.slow = Client(broker.nodes[0], loop)

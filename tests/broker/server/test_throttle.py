@@ -193,7 +193,7 @@ async def client() -> AsyncIterator[Client]:
     broker.nodes.append(Node(1, "localhost", 1, broker))
     assembly.start()
     while any(each.phase is not Phase.ACTIVE for each in broker.runtime.shards):
-        assembly._loader.run_slice()
+        assembly._loader.slices.run()
         broker.flusher.flush()
     client = Client(broker)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
