@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.errors import LogError, MalformedFrame
 from coterie.gateway.counts import GatewayCounts

@@ -114,8 +114,8 @@ class DelayedLoader(Loader):
         loop: ServerLoop,
         rng: Random,
     ) -> None:
-        super().__init__(disk, flusher, snapshots, loop)
-        self.seconds = lambda: 0.0  # a slice never reaches its time limit
+        # A slice never reaches its time limit.
+        super().__init__(disk, flusher, snapshots, loop, lambda: 0.0)
         self._server_loop = loop
         self._rng = rng
 

@@ -21,7 +21,6 @@ from mutation.named import InvalidMutant, problems, read_mutants
 from tools import language, structure
 from tools.sources import Finding, Function, Source, read_sources
 
-FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 100
 PARAMETERS_MAX: Final = 6
 ASSERTIONS_MIN: Final = 0.3
@@ -72,13 +71,6 @@ MACHINE_PATHS: Final = re.compile(
 NAMED_MUTANTS: Final = re.compile(r"mutation/facts/\w+\.toml")
 TEXT_MODE: Final = re.compile(r"[rwax]t?\+?")
 LINKS: Final = re.compile(r"\]\(([^)#]+)[^)]*\)")
-
-
-def file_length(source: Source) -> Iterator[Finding]:
-    """Refuse files over 600 lines."""
-    if source.path.endswith(".py") and len(source.lines) > FILE_LINES_MAX:
-        advice = f"{len(source.lines)} lines, at most {FILE_LINES_MAX}: split the file"
-        yield source.finding(FILE_LINES_MAX + 1, "file length", advice)
 
 
 def function_length(source: Source) -> Iterator[Finding]:
@@ -146,7 +138,6 @@ def text_encodings(source: Source) -> Iterator[Finding]:
 
 
 FILE_RULES: Final[tuple[Callable[[Source], Iterator[Finding]], ...]] = (
-    file_length,
     function_length,
     parameter_count,
     purity,

@@ -18,6 +18,7 @@ from benchmarks.harness.processes import python, running, scratch
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.catalog.topics import NewTopic
 from coterie.broker.runtime.shards import Phase
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import (
     random_topic_id,
     suspended_clock,
@@ -28,7 +29,6 @@ from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, ShardOpener
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic

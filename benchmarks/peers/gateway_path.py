@@ -18,7 +18,7 @@ import uvloop
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.client.connection import Address
 from coterie.client.options import ClientOptions

@@ -18,13 +18,13 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.broker import Counts
 from coterie.broker.server.call import Call as ServerCall
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.opening import LogContext, ShardOpener
 from coterie.gateway.log.shard_writer import ShardWriter
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import OpenedShard, Ownership
 from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.topic import ShardsTopic

@@ -10,7 +10,6 @@ from tools import tidy
 from tools.sources import Finding, Source, read_sources
 from tools.tidy import (
     ASSERTIONS_MIN,
-    FILE_LINES_MAX,
     FUNCTION_LINES_MAX,
     ONE_IMPORTER_MAX,
     assertion_density,
@@ -37,14 +36,6 @@ def rules_broken(path: str, text: str) -> list[tuple[int, str]]:
 def test_a_finding_is_printed_with_file_line_rule_and_advice() -> None:
     finding = Finding("a.py", 3, "leftover", "do it")
     assert str(finding) == "a.py:3: leftover: do it"
-
-
-def test_a_file_over_the_line_limit_is_reported() -> None:
-    line = "a = 1\n"
-    assert rules_broken(SHELL_PATH, line * FILE_LINES_MAX) == []
-    assert rules_broken(SHELL_PATH, line * (FILE_LINES_MAX + 1)) == [
-        (FILE_LINES_MAX + 1, "file length")
-    ]
 
 
 def test_a_function_over_the_line_limit_is_reported() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.broker import Broker
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.monitoring import Monitoring
 from coterie.gateway.metrics import GatewayMetrics
 from coterie.gateway.ownership import Ownership

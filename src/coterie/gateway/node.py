@@ -18,10 +18,11 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import suspended_clock, wall_clock
 from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.call import Handler
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
 from coterie.broker.server.server import tune_interpreter
 from coterie.client.admin.admin_client import AdminClient
@@ -31,7 +32,6 @@ from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, ShardOpener
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership
@@ -451,7 +451,7 @@ async def _close(listeners: Listeners) -> None:
     await listeners.stop_accepting()
     listeners.close()
     for _ in range(round(CLOSE_S / _CLOSE_CHECK_S)):
-        if not listeners.open:
+        if not listeners.path.connections:
             break
         await asyncio.sleep(_CLOSE_CHECK_S)
     listeners.abort()

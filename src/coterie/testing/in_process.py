@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from coterie.auth.acl import ANONYMOUS, Operation, Principal, ResourceType
 from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.server.broker import Node
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, Peer
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.server import Server
 from coterie.errors import ApiError
@@ -106,7 +106,7 @@ def check(code: int, what: str, message: str | None = None) -> None:
         raise ApiError(error, f"{what}: {text}")
 
 
-class _Peer:
+class _Peer(Peer):
     """The receiver of one response."""
 
     principal: Principal = ANONYMOUS
@@ -119,15 +119,6 @@ class _Peer:
 
     def send_response(self, _: Any, response: Struct | bytes | None) -> None:
         self.response.set_result(response)
-
-    def fail_authentication(self, _: Any, response: Struct, reason: str) -> None:
-        raise AssertionError(f"no authentication is in progress: {reason}, {response}")
-
-    def set_principal(self, principal: Principal) -> None:
-        raise AssertionError(f"no authentication is in progress: {principal}")
-
-    def check_password(self, work: object, done: object) -> None:
-        raise AssertionError(f"no authentication is in progress: {work}, {done}")
 
     def hold_requests(self) -> None:
         """Do nothing: no request follows before the response."""

@@ -10,7 +10,7 @@ import pytest
 from coterie.broker.coordinator.consumer.record_builders import epoch_record
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.log.log import BatchInfo, LogPartition
-from coterie.broker.runtime import loader
+from coterie.broker.runtime import slices as slices_module
 from coterie.broker.runtime.shards import Phase
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
@@ -44,7 +44,7 @@ def append(world: World, records: Sequence[LogRecord]) -> None:
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit every slice of the loader to a single step."""
-    monkeypatch.setattr(loader, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices_module, "SLICE_S", 0.0)
 
 
 @pytest.mark.usefixtures("slices")
@@ -70,7 +70,7 @@ def test_a_runtime_can_stop_while_it_loads(caplog: pytest.LogCaptureFixture) -> 
     loading = world.reopened(starts=False)
     loading.start()
     loading.loop.turn()
-    loading.loader.stop()
+    loading.loader.slices.clear()
     loading.runtime.stop()
     loading.loop.settle()
     assert loading.phases == {Phase.STOPPED}

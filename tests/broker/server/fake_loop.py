@@ -14,7 +14,8 @@ from coterie.broker.catalog.client_quotas import ClientQuotas
 from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.call import Handler
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol

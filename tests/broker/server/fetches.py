@@ -155,7 +155,7 @@ class Compared:
         runtime._reload(self.driven)
         self.fetch(fetch_of("g"))
         while self.driven.phase is not Phase.ACTIVE:
-            self.world.assembly._loader.run_slice()
+            self.world.assembly._loader.slices.run()
             self.flush()
 
     def fetch(self, request: OffsetFetchRequest, version: int = 8) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_records import (

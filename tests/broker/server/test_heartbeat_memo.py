@@ -18,7 +18,8 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
 from coterie.broker.server.security import Security
@@ -113,7 +114,7 @@ class World:
         broker.nodes.append(Node(1, "localhost", 1, broker))
         self.assembly.start()
         while any(each.phase is not Phase.ACTIVE for each in broker.runtime.shards):
-            self.assembly._loader.run_slice()  # several on a busy machine
+            self.assembly._loader.slices.run()  # several on a busy machine
             broker.flusher.flush()
         self.fast = Client(broker.nodes[0], loop)
         self.slow = Client(broker.nodes[0], loop)

@@ -15,6 +15,7 @@ import trustme
 from coterie.auth.acl import ANONYMOUS, Principal
 from coterie.auth.sasl import no_credential
 from coterie.broker.server import log_limit
+from coterie.broker.server.client_connection import ClientConnection
 from coterie.broker.server.security import Security
 from coterie.errors import SettingError
 from coterie.settings import Settings
@@ -64,7 +65,11 @@ def server(certificates: Certificates) -> Iterator[ThreadServer]:
 def principals(server: ThreadServer) -> set[Principal]:
     listener = server.server._listener
     assert listener is not None
-    return {each.principal for each in listener.connections}
+    return {
+        each.principal
+        for each in listener.connections
+        if isinstance(each, ClientConnection)
+    }
 
 
 # Accepted clients.

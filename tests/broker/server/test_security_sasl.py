@@ -404,6 +404,7 @@ def the_connection(server: ThreadServer) -> ClientConnection:
     listener = server.server._listener
     assert listener is not None
     (connection,) = listener.connections
+    assert isinstance(connection, ClientConnection)
     return connection
 
 

@@ -19,7 +19,8 @@ from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Broker, Node
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.settings import Settings
 from coterie.wire.api import ApiKey, api_of
@@ -192,7 +193,7 @@ async def client() -> AsyncIterator[Client]:
     broker.nodes.append(Node(1, "localhost", 1, broker))
     assembly.start()
     while any(each.phase is not Phase.ACTIVE for each in broker.runtime.shards):
-        assembly._loader.run_slice()
+        assembly._loader.slices.run()
         broker.flusher.flush()
     client = Client(broker)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)

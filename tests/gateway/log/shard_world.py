@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coterie.broker.runtime.shards import Phase
+from coterie.broker.runtime.slices import Slices
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.opening import LogContext, Opening, ShardOpener
 from coterie.gateway.log.shard_writer import ShardWriter
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import OpenedShard, Ownership
 from coterie.gateway.upstream.topic import ShardsTopic
 from tests.broker.runtime.world import World, commit_error, commit_request

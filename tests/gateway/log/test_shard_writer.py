@@ -221,7 +221,7 @@ def test_a_duplicate_is_a_success(world: World) -> None:
     world.retry()
     world.upstream.refuse(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     assert world.is_durable(b"a")
-    assert world.log.upstream_end == 1
+    assert world.writer.upstream_end == 1
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_an_error_that_repetition_cannot_solve_fails_everything(
     assert world.log.next_offset(WHERE) == 0
 
 
-@pytest.mark.parametrize("step", ["acknowledged", "take"])
+@pytest.mark.parametrize("step", ["settle", "take"])
 def test_a_bug_fails_the_shard_instead_of_leaving_writes_without_an_outcome(
     world: World, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -339,39 +339,6 @@ def test_a_write_fails_after_its_deadline(world: World) -> None:
     assert not world.upstream.requests
 
 
-def test_the_real_end_corrects_assigned_offsets_upwards(world: World) -> None:
-    partition = world.upstream.partitions[3]
-    world.write_each(b"a")
-    partition.end_transaction(APPLICATION, commit=True)
-    world.upstream.answer()
-    assert world.log.bounds(WHERE).next_offset == 2
-    world.write_each(b"b")
-    partition.end_transaction(APPLICATION, commit=True)
-    world.write_each(b"c")
-    world.upstream.answer()
-    assert world.log.bounds(WHERE).next_offset == 4, "one is in flight"
-    world.upstream.answer()
-    assert world.log.bounds(WHERE).next_offset == partition.end == 5
-
-
-def test_assigned_offsets_are_corrected_while_batches_are_in_flight(
-    world: World,
-) -> None:
-    world.write_each(b"a", b"b", b"c")
-    world.upstream.partitions[3].end_transaction(APPLICATION, commit=True)
-    values = [b"%d" % at for at in range(9)]
-    for value in values:  # never idle
-        world.upstream.answer()
-        world.write_each(value)
-    mismatches = world.log.mismatches
-    assert mismatches
-    for value in values:
-        world.upstream.answer()
-        world.write_each(b"more " + value)
-    assert world.log.mismatches == mismatches
-    assert not world.writer.is_idle
-
-
 def application_batch(*values: bytes, sequence: int = 0) -> bytes:
     return encode_batch(
         [LogRecord(i, 0, b"k", each) for i, each in enumerate(values)],
@@ -438,14 +405,41 @@ def test_a_refused_application_does_not_stop_the_shard(
     assert world.is_durable(b"a")
 
 
-def test_offsets_of_a_refused_batch_are_assigned_again(world: World) -> None:
-    produce(world, application_batch(b"t", b"u"), 2)
+def test_places_have_the_order_of_writes_whatever_upstream_appends(
+    world: World,
+) -> None:
+    partition = world.upstream.partitions[3]
+    world.write_each(b"a")
+    refused = produce(world, application_batch(b"t", b"u"), 2)
+    world.upstream.answer()
     world.loop.settle()
     world.upstream.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
-    assert world.log.next_offset(WHERE) == 0
-    world.write_each(b"a")
+    partition.end_transaction(APPLICATION, commit=True)
+    outcome = produce(world, application_batch(b"v", b"w"), 2)
+    world.loop.settle()
+    world.write_each(b"b")
     world.upstream.answer()
-    assert world.log.bounds(WHERE).next_offset == world.log.upstream_end
+    world.loop.settle()
+    world.upstream.answer()
+    assert isinstance(refused()[0], ApiError)
+    (first,) = outcome()
+    assert isinstance(first, int)
+    assert first >= 1
+    assert first + 2 <= world.log.next_offset(WHERE) - 1, "the place of b"
+    assert world.is_durable(b"b")
+    assert world.writer.upstream_end == partition.end
+
+
+def test_an_applications_batch_without_an_offset_loads_the_shard_again(
+    world: World,
+) -> None:
+    outcome = produce(world, application_batch(b"t"), 1)
+    world.loop.settle()
+    world.upstream.lose(is_appended=True)
+    world.retry()
+    world.upstream.refuse(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert isinstance(outcome()[0], LogError)
+    assert len(world.failures) == 1
 
 
 def test_an_unknown_outcome_of_an_application_fails_the_shard_in_the_end(

@@ -16,10 +16,11 @@ from coterie.broker.catalog.topics import NewTopic
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.client.options import ClientOptions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
+from coterie.gateway.path.connection import ClientSide
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.listeners import Listeners
@@ -89,6 +90,10 @@ class ThreadGateway:
         self.assembly: Assembly
         self.listeners: Listeners
         self.path: DataPath
+
+    def sides(self) -> set[ClientSide]:
+        """Return the open connections of clients."""
+        return {each for each in self.path.connections if isinstance(each, ClientSide)}
 
     def __enter__(self) -> Self:
         self._thread.start()

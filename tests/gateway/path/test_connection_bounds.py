@@ -9,7 +9,7 @@ import pytest
 
 from coterie.gateway.path.connection import EXPECTED_MAX, ClientSide
 from coterie.gateway.path.sasl import SaslExchange
-from coterie.gateway.path.upstream_side import CLOSE_S
+from coterie.gateway.path.time_limits import CLOSE_S
 from coterie.wire.api import ApiKey
 from coterie.wire.framing import RequestHeaderV0, write_request
 from coterie.wire.messages.join_group import JoinGroupRequest
@@ -50,7 +50,7 @@ def side_of(gateway: ThreadGateway, client: WireClient) -> ClientSide:
     def found() -> list[ClientSide]:
         return [
             side
-            for side in tuple(gateway.listeners.open)
+            for side in gateway.sides()
             if side._transport is not None
             and side._transport.get_extra_info("peername")[1] == port
         ]
@@ -127,7 +127,7 @@ def test_waiting_records_of_a_client_that_has_closed_need_no_upstream(
             transport.abort()
 
         gateway.run(receive_and_lose())
-        assert side not in gateway.listeners.open
+        assert side not in gateway.sides()
         assert side._upstream is None
     assert not caplog.records
 
@@ -140,10 +140,12 @@ def test_a_hung_upstream_does_not_keep_connections_of_clients_that_have_closed(
         client.socket.sendall(request(1))
         connection.receive()
         side = side_of(gateway, client)
-    eventually(lambda: bool(side._holds), expected="the end of the requests is read")
+    eventually(
+        lambda: bool(side._reading.reasons), expected="the end of the requests is read"
+    )
     pass_time(gateway, side, CLOSE_S + 5)
 
-    eventually(lambda: side not in gateway.listeners.open, expected="closed")
+    eventually(lambda: side not in gateway.sides(), expected="closed")
     assert connection.is_closed()
 
 

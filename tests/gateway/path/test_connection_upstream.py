@@ -136,13 +136,13 @@ def test_requests_without_a_response_are_limited(
     gateway: ThreadGateway, upstream: FakeUpstream
 ) -> None:
     count = 2 * EXPECTED_MAX
-    before = set(gateway.listeners.open)
+    before = gateway.sides()
     with gateway.client(0) as client:
         client.socket.sendall(b"".join(map(request, range(count))))
         connection = upstream.accept()
         for number in range(EXPECTED_MAX):
             assert connection.receive().correlation_id == number
-        (side,) = gateway.listeners.open - before
+        (side,) = gateway.sides() - before
         assert len(side._expected) == EXPECTED_MAX
 
         for number in range(EXPECTED_MAX):
@@ -205,7 +205,7 @@ def test_an_invalid_response_closes_the_client(
 def test_coordination_connects_when_a_request_has_to_be_forwarded(
     gateway: ThreadGateway, upstream: FakeUpstream
 ) -> None:
-    before = set(gateway.listeners.open)
+    before = gateway.sides()
     with gateway.client() as client:
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
         client.socket.sendall(request(7))
@@ -216,7 +216,7 @@ def test_coordination_connects_when_a_request_has_to_be_forwarded(
 
         # Upstream closes idle connections; groups must not notice.
         first.socket.close()
-        (side,) = gateway.listeners.open - before
+        (side,) = gateway.sides() - before
         eventually(lambda: side._upstream is None, expected="upstream is lost")
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
         client.socket.sendall(request(8))

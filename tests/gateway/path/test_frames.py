@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
-from coterie.gateway.path.frames import REQUEST_HEAD, read_acks, split_frames
+from coterie.gateway.path.frames import REQUEST_HEAD, read_acks
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
@@ -52,9 +52,3 @@ def test_a_complete_frame_without_acks_is_malformed(version: int) -> None:
 
     with pytest.raises(MalformedFrame):
         read_acks(frame + bytes(100) if version == 0 else frame, 0, version)
-
-
-def test_frames_are_split_with_their_sizes() -> None:
-    frames = [frame_of(b"12345678"), frame_of(b"abcdefghij")]
-
-    assert split_frames(b"".join(frames)) == frames

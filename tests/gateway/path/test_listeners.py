@@ -34,8 +34,7 @@ def heartbeat(client: WireClient) -> int:
 
 
 async def close_idle(gateway: ThreadGateway, sweeps_max: int) -> None:
-    for side in tuple(gateway.listeners.open):
-        side.close_idle(sweeps_max)
+    gateway.path.connections.close_idle(sweeps_max)
 
 
 async def learn(gateway: ThreadGateway, broker: UpstreamBroker) -> None:
@@ -100,7 +99,7 @@ def test_connections_are_limited(upstream: FakeUpstream) -> None:
             assert third.is_closed()
         second.close()
         eventually(
-            lambda: len(gateway.listeners.open) == 1, expected="the second is closed"
+            lambda: len(gateway.path.connections) == 1, expected="the second is closed"
         )
         with WireClient(HOST, gateway.port) as fourth:
             heartbeat(fourth)

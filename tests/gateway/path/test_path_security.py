@@ -12,7 +12,7 @@ import pytest
 
 from coterie.auth.acl import ANONYMOUS, Principal
 from coterie.broker.runtime.system import steady_clock
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.types import SecurityProtocol
 from coterie.wire.error_codes import ErrorCode
@@ -78,9 +78,7 @@ async def _abort(connections: Connections) -> None:
 
 def principals(gateway: ThreadGateway) -> list[Principal]:
     return [
-        side._inner.connection.principal
-        for side in gateway.listeners.open
-        if side._inner is not None
+        side._groups.principal for side in gateway.sides() if side._groups is not None
     ]
 
 
@@ -131,7 +129,7 @@ def test_a_node_that_stops_closes_what_its_clients_left_upstream(
             broker = context.wrap_socket(accepted, server_side=True)
             eventually(lambda: gateway.path.connected, expected="the TLS handshake")
         with broker:  # which does not answer that the gateway closes
-            eventually(lambda: not gateway.listeners.open, expected="a lost client")
+            eventually(lambda: not gateway.path.connections, expected="a lost client")
             assert gateway.path.connected
             gateway.run(gateway._stop())
             assert not gateway.path.connected
@@ -224,7 +222,7 @@ def test_authenticated_coordination_closes_only_to_forward(tmp_path: Path) -> No
         listener = upstream.server._listener
         assert listener is not None
         upstream.run(_abort(listener.connections))
-        (side,) = gateway.listeners.open
+        (side,) = gateway.sides()
         eventually(lambda: side._upstream is None, expected="upstream is lost")
 
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID

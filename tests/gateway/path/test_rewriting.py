@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker

@@ -378,6 +378,14 @@ class Connection:
         self.output_bytes = 0
         return data
 
+    def take_responses(self) -> list[bytes]:
+        """Return the responses that `data_to_send` would join, one frame each with its
+        size, and clear them."""
+        frames, self._out = self._out, []
+        self.held_bytes -= self.output_bytes
+        self.output_bytes = 0
+        return frames
+
     def _set_limits(self, sasl: Authentication) -> None:
         frames = self.frames
         if sasl.is_complete:

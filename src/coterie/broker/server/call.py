@@ -20,7 +20,8 @@ from coterie.wire.schema import Struct
 
 
 class Peer(Protocol):
-    """The interface of a client connection that a call uses."""
+    """The interface of a client connection that a call uses. A subclass without SASL or
+    quotas inherits what follows `close`."""
 
     node: Node
     principal: Principal
@@ -31,11 +32,19 @@ class Peer(Protocol):
     def send_response(self, token: Any, response: Struct | bytes | None) -> None:
         """Send the response to the request with that token, in request order."""
 
+    def hold_requests(self) -> None:
+        """Handle no later request of the connection before the response to this one."""
+
+    def close(self) -> None:
+        """Close the connection after the pending responses are sent."""
+
     def fail_authentication(self, token: Any, response: Struct, reason: str) -> None:
         """Send the response after a delay, log the reason and close the connection."""
+        raise AssertionError("the connection has no SASL")
 
     def set_principal(self, principal: Principal) -> None:
         """Set the principal after a successful authentication."""
+        raise AssertionError("the connection has no SASL")
 
     def check_password(
         self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
@@ -43,18 +52,14 @@ class Peer(Protocol):
         """Run `work` once the failures of the user and the address allow it, in a
         worker thread if it is slow; then call `done` in the event loop with a function
         that returns the result or raises the error."""
-
-    def hold_requests(self) -> None:
-        """Handle no later request of the connection before the response to this one."""
+        raise AssertionError("the connection has no SASL")
 
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         """Record a Fetch response with the client's quotas; return the throttle time.
 
         Called only if there are client quotas.
         """
-
-    def close(self) -> None:
-        """Close the connection after the pending responses are sent."""
+        raise AssertionError("the connection has no quotas")
 
 
 class Call:

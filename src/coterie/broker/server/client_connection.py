@@ -1,4 +1,4 @@
-"""An asyncio protocol for each client connection, and what all connections share.
+"""An asyncio protocol for each client connection.
 
 The requests of one read are handled in the same event loop iteration, for at most
 `TURN_S` when there are several, and all responses that are ready are sent in one write.
@@ -13,32 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from coterie.auth.acl import ANONYMOUS, Principal
 from coterie.broker.protocol.connection import Connection, Request
 from coterie.broker.server.broker import Node
-from coterie.broker.server.call import Call, Handler
-from coterie.broker.server.connection_limits import ConnectionLimits
+from coterie.broker.server.call import Call
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
-from coterie.broker.server.log_limit import LimitedLog
-from coterie.broker.server.offset_fetch_path import OffsetFetchPath, StoredFetches
+from coterie.broker.server.offset_fetch_path import OffsetFetchPath
 from coterie.broker.server.password_checks import Check
 from coterie.broker.server.request_memory import (
     EXHAUSTED_TIMEOUT_S,
     MemoryShare,
     Progress,
-    RequestMemory,
 )
-from coterie.broker.server.security import Security
 from coterie.broker.server.throttle import Mute, Throttle
-from coterie.broker.server.turns import TURN_S, Turns
-from coterie.settings import Settings
+from coterie.broker.server.turns import TURN_S
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.releases import Release
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,102 +40,6 @@ READ_AHEAD_BYTES: Final = 65_536
 """Bytes that are received while the requests before them cannot be handled."""
 UNCOUNTED_BYTES: Final = 4_096
 """What a connection may hold in requests and responses without being counted."""
-
-
-class Connections:
-    """The open connections of a server, and the limits that they share.
-
-    Without `has_fast_paths`, a handler gets every request, even those whose response is
-    stored.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Mapping[int, Handler],
-        security: Security,
-        *,
-        has_fast_paths: bool = True,
-        release: Release | None = None,
-    ) -> None:
-        self.has_fast_paths = has_fast_paths
-        self.settings = settings
-        self.release = release
-        self.handlers = handlers
-        self.security = security
-        self.memory = RequestMemory(settings.queued_max_request_bytes)
-        self.limits = ConnectionLimits(settings)
-        self.turns = Turns()
-        self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
-        """The log of connections that are closed, by the kind of error."""
-        self.fetches = StoredFetches()
-        self._open: set[ClientConnection] = set()
-        self._unwritten: list[ClientConnection] = []
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def __iter__(self) -> Iterator[ClientConnection]:
-        """Iterate over the connections that are open now."""
-        return iter(tuple(self._open))
-
-    def add(self, connection: ClientConnection) -> bool:
-        """Register a connection; return False when it has to be refused."""
-        if not self.limits.add(connection.address):
-            return False
-        self._open.add(connection)
-        return True
-
-    def remove(self, connection: ClientConnection) -> None:
-        """Unregister a connection and return its memory."""
-        if connection in self._open:
-            self._open.discard(connection)
-            self.limits.remove(connection.address)
-            self.memory.release(connection.share)
-
-    def close(self) -> None:
-        """Close every connection after its pending responses are sent."""
-        for connection in self:
-            connection.close()
-
-    def abort(self) -> None:
-        """Close every connection at once."""
-        for connection in self:
-            connection.abort()
-
-    def close_idle(self, sweeps_max: int) -> None:
-        """Close connections without a request for more than `sweeps_max` calls."""
-        for connection in self:
-            connection.idle_sweeps += 1
-            if connection.idle_sweeps > sweeps_max:
-                connection.close_idle()
-
-    def schedule_write(
-        self, connection: ClientConnection, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        """Call `write_responses` of the connection in the next iteration of the loop.
-
-        One callback does it for all connections: a flush completes requests of many.
-        """
-        self._unwritten.append(connection)
-        if len(self._unwritten) == 1:
-            loop.call_soon(self._write_all)
-
-    def _write_all(self) -> None:
-        unwritten, self._unwritten = self._unwritten, []
-        for connection in unwritten:
-            try:
-                connection.write_responses()
-            except Exception:
-                _LOGGER.exception("%s: a bug in a write", connection.client_host)
-                connection.abort()
-
-    def check_progress(self) -> None:
-        """Count again what connections hold, and close those without progress."""
-        for connection in self:
-            if connection.share.held_bytes:
-                connection.check_progress()
-        self.memory.reconsider()
 
 
 class ClientConnection(asyncio.Protocol):
@@ -480,7 +378,7 @@ class ClientConnection(asyncio.Protocol):
     def _schedule_write(self) -> None:
         if not self._is_write_scheduled:
             self._is_write_scheduled = True
-            self._connections.schedule_write(self, self._loop)
+            self._connections.schedule(self.write_responses, self.abort, self._loop)
 
     def write_responses(self) -> None:
         """Write responses, and handle requests that waited for them."""
@@ -551,7 +449,7 @@ class ClientConnection(asyncio.Protocol):
         responses, made no progress for too long; call it every `PROGRESS_INTERVAL_S`.
         """
         transport, connection = self._transport, self._connection
-        if transport is None:
+        if transport is None or not self.share.held_bytes:
             return
         self._count_memory()
         waiting, unsent = (

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
-from coterie.broker.server.broker import Node
-from coterie.broker.server.client_connection import ClientConnection, Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S
 from coterie.portable_os import stop_accepting
 
-BACKLOG: Final = 1_024
+_BACKLOG: Final = 1_024
 _SWEEPS_PER_IDLE_LIMIT: Final = 10
 
 
 class Listener:
-    """The sockets of all nodes. `connections` are those of all clients."""
+    """The sockets of a process. `connections` are those of all clients."""
 
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
@@ -23,18 +23,22 @@ class Listener:
         self._sweep: asyncio.TimerHandle | None = None
         self._progress: asyncio.TimerHandle | None = None
 
-    async def listen(self, node: Node, host: str, port: int) -> int:
-        """Accept connections to a node; return the bound port (a free one for port 0).
+    async def listen(
+        self, accept: Callable[[], asyncio.Protocol], host: str, port: int
+    ) -> int:
+        """Accept connections; return the bound port (a free one for port 0).
+
+        `accept` returns the protocol of a new connection.
 
         Raises OSError when the address is unavailable.
         """
         loop = asyncio.get_running_loop()
         security = self.connections.security
         server = await loop.create_server(
-            lambda: ClientConnection(node, self.connections, loop),
+            accept,
             host,
             port,
-            backlog=BACKLOG,
+            backlog=_BACKLOG,
             ssl=security.tls,
             ssl_handshake_timeout=security.timeout_s if security.tls else None,
         )

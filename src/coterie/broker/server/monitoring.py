@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from coterie.broker.server.broker import Broker
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.health import Health
 from coterie.broker.server.metrics import GroupMetrics
 from coterie.broker.server.server_metrics import Exposition, ServerMetrics

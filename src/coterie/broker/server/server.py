@@ -22,7 +22,8 @@ from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Handler
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.client_connection import ClientConnection
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
 from coterie.broker.server.secret_files import open_secrets
@@ -171,6 +172,7 @@ class Server:
 
     async def _listen(self, listener: Listener) -> None:
         plan = self._plan
+        loop = asyncio.get_running_loop()
         for at in range(plan.node_count):
             host = _advertised(plan)
             node = Node(at + 1, host, 0, self.assembly.broker, plan.protocol)
@@ -178,7 +180,8 @@ class Server:
             port = plan.port + at if plan.port else 0
             if plan.ports:
                 port = plan.ports[at]
-            bound = await listener.listen(node, plan.host, port)
+            accept = partial(ClientConnection, node, listener.connections, loop)
+            bound = await listener.listen(accept, plan.host, port)
             self.ports.append(bound)
             node.port = plan.advertised_port + at if plan.advertised_port else bound
 

@@ -23,7 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from coterie.broker.server.broker import Broker
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.broker.server.health import LoopMonitor
 from coterie.http_endpoint import Headers, Reply
 from coterie.wire.api import ApiKey

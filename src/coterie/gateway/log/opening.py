@@ -19,6 +19,7 @@ from coterie.broker.log.log import BatchInfo, LogPartition
 from coterie.broker.runtime.loader import replay_batch
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Loaded, ShardStore
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.errors import (
     ApiError,
@@ -33,7 +34,6 @@ from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.markers import MarkerTail
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
-from coterie.gateway.log.slices import Slices
 from coterie.gateway.ownership import OpenedShard, Progress
 from coterie.gateway.upstream.topic import ShardsTopic
 from coterie.gateway.upstream.upstream import Fetched, Upstream
@@ -154,7 +154,7 @@ class Opening:
 
     def progress(self) -> Progress:
         """Return how far the shard is taken over."""
-        end = self.log.upstream_end if self._is_loaded else 0
+        end = self.writer.upstream_end if self._is_loaded else 0
         return Progress(
             self._producer.producer_epoch,
             max(self._position, end),

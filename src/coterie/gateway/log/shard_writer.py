@@ -94,15 +94,13 @@ class _Write:
 class _Batch:
     """A batch of the shard's producer that is not acknowledged, or of an application's.
 
-    `first` and `count` are the assigned offset and the number of its records.
+    `first` and `count` are the place (see `ShardLog`) and the number of its records.
     """
 
     data: bytes
     first: LogOffset
     count: int
     deadline_ms: int
-    corrected: int
-    """The sum of the corrections of assigned offsets before it was staged."""
     completes: _Write | None = None
     """The write whose last batch this is."""
     transactional_id: str | None = None
@@ -156,6 +154,9 @@ class ShardWriter(Durability):
         self._batch_bytes_max = batch_bytes_max
         self._partition = log.where.partition
         self._listeners: list[Callable[[LogError], None]] = []
+        self.upstream_end: LogOffset = 0
+        """The offset in upstream's partition after the newest acknowledged batch, or a
+        lower one when upstream did not say where that is."""
         self.counts = GatewayCounts()
         """The counts of retries; a node sets its own."""
         self._producer = NO_PRODUCER
@@ -166,7 +167,6 @@ class ShardWriter(Durability):
         """Batches that were taken, in order, until they and all before them are
         acknowledged."""
         self._in_flight = 0
-        self._corrected = 0
         self._is_recovering = False
         self._backoff_s = BACKOFF_MIN_S
         self._waiting: list[Done] = []
@@ -235,6 +235,7 @@ class ShardWriter(Durability):
         assert producer.producer_id >= 0
         self._era += 1
         self._producer = producer
+        self.upstream_end = end
         self._log.reset(end)
 
     def close(self, error: LogError) -> None:
@@ -252,25 +253,22 @@ class ShardWriter(Durability):
         """Write a batch of an application's transaction, after everything that is
         staged and before everything staged later.
 
-        `done` gets the log offset with which to replay its first record, once it is
-        durable, or upstream's refusal, which leaves the shard as it was. While the
-        outcome is unknown, the batch is sent again; LogError after `deadline_ms`, when
-        the shard is loaded again.
+        `done` gets the place of its first record in the shard's log, once it is durable
+        and may be replayed, or upstream's refusal, which leaves the shard as it was.
+        While the outcome is unknown, the batch is sent again; LogError after
+        `deadline_ms`, when the shard is loaded again.
         """
         if self._producer is NO_PRODUCER:
             done(LogError("the shard has no owner here"))
             return
         if self._log.has_staged():
             self._take()
-        first = self._log.reserve(record_count)
-        deadline_ms = self._clock() + self.deadline_ms
         self._pending.append(
             _Batch(
                 batch,
-                first,
+                self._log.place(record_count),
                 record_count,
-                deadline_ms,
-                self._corrected,
+                self._clock() + self.deadline_ms,
                 transactional_id=transactional_id,
                 done=done,
             )
@@ -333,7 +331,6 @@ class ShardWriter(Durability):
             self._append(appends[at : at + count], deadline_ms)
             at += count
         self._pending[-1].completes = write
-        self._corrected += self._log.correct()
 
     def _append(self, appends: Sequence[Append], deadline_ms: int) -> None:
         first = appends[0].info.base_offset
@@ -341,8 +338,7 @@ class ShardWriter(Durability):
         data = merged([each.batch for each in appends], self._producer)
         sequence = (self._producer.base_sequence + count) & INT32_MAX
         self._producer = self._producer._replace(base_sequence=sequence)
-        batch = _Batch(data, first, count, deadline_ms, self._corrected)
-        self._pending.append(batch)
+        self._pending.append(_Batch(data, first, count, deadline_ms))
 
     def _send(self) -> None:
         """Send pending batches in order. An application's batch is alone in flight, so
@@ -392,6 +388,10 @@ class ShardWriter(Durability):
             result = -1
         if isinstance(result, CoterieError):
             self._refused(batch, result)
+        elif result < 0 and batch.done is not None:
+            # Whether a marker precedes it can then only be told from the log.
+            error = f"shard {self._partition}: no offset of a transactional batch"
+            self._fail(LogError(error))
         else:
             batch.is_acknowledged, batch.base = True, result
             self._backoff_s = BACKOFF_MIN_S
@@ -427,38 +427,32 @@ class ShardWriter(Durability):
         assert batch is self._pending[0]
         assert batch.done is not None
         self._pending.popleft()
-        self._log.release(batch.first, batch.count)
         self._call(batch.done, error)
         if self._producer is not NO_PRODUCER:
             self.wake()
 
     def _complete(self) -> None:
         """Complete the acknowledged batches that no earlier one keeps waiting."""
-        log = self._log
         calls = _Calls()
         try:
             while self._pending and self._pending[0].is_acknowledged:
                 batch = self._pending[0]
-                corrected = self._corrected - batch.corrected
-                log.acknowledged(batch.first, batch.base, batch.count, corrected)
+                self.upstream_end = max(batch.base, self.upstream_end) + batch.count
                 if batch.done is not None:
-                    log.settle_reserved(batch.first, batch.count)
                     done = _bound(batch.done, batch.first)
                     if self.before_replay is not None:
-                        done = partial(self.before_replay, log.upstream_end, done)
+                        done = partial(self.before_replay, self.upstream_end, done)
                     calls.calls.append(done)
                 write = batch.completes
                 if write is not None:
-                    log.settle(write.staged)
+                    self._log.settle(write.staged)
                     self.durable_sequence = write.number
                     self.last_error = None
                     calls.calls += [_bound(done, None) for done in write.waiting]
                 self._pending.popleft()
-            if self.is_idle:
-                log.align()
         finally:
             calls.run()
-        if self._pending or self._waiting or log.has_staged():
+        if not self.is_idle:
             self.wake()
 
     def _recover(self, error: CoterieError) -> None:

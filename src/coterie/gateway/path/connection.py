@@ -2,19 +2,19 @@
 
 Frames are cut by their sizes and API keys. Chunks of a frame that is forwarded are
 passed on as they arrive: they are not decoded, joined or copied. A side is not read
-while the other one does not consume what was written to it. Requests of group APIs go
-to an inner connection of the group server. The queue of expected responses keeps the
-order of the client's requests. Its entries are
+while the other one does not consume what was written to it. Requests of group APIs are
+collected, and go to the group server. The queue of expected responses keeps the order
+of the client's requests. Its entries are
 
 - int: the correlation id of a forwarded request, whose response is forwarded,
 - `Rewritten`: the same, but the response is collected and rewritten,
 - bytes: a complete response of the gateway,
-- None: the next response of the inner connection.
+- None: the next response of the group server.
 
 Rules of this file: an invalid request closes the connection after the responses to the
 requests before it, with one line in the log; the loss of the upstream connection closes
 the client's, so that it connects again; no bytes are kept but starts of frames, and
-frames that are rewritten.
+frames that are rewritten or served here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final, cast
 
-from coterie.broker.server.client_connection import ClientConnection
-from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S, Progress
+from coterie.broker.server.client_connection import (
+    UNCOUNTED_BYTES,
+)
+from coterie.broker.server.turns import TURN_S
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink, discard
@@ -36,9 +39,20 @@ from coterie.gateway.path.frames import (
     REQUEST_HEAD,
     read_acks,
 )
-from coterie.gateway.path.inner import InnerConnection
+from coterie.gateway.path.group_requests import GroupRequests
+from coterie.gateway.path.reading import (
+    AUTHENTICATING,
+    CLIENT_FULL,
+    CONNECTING,
+    ENDED,
+    GROUPS_WAIT,
+    MANY_EXPECTED,
+    TURN_ENDED,
+    UPSTREAM_FULL,
+    Reading,
+)
+from coterie.gateway.path.time_limits import Observed, TimeLimits
 from coterie.gateway.path.upstream_side import (
-    CLOSE_S,
     WRITE_BUFFER_BYTES,
     Events,
     Expected,
@@ -58,16 +72,6 @@ EXPECTED_MAX: Final = 1_000
 """Requests without a response before further ones of the connection have to wait."""
 _SASL: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
-# Reasons not to read the client; those of `_STOPPED` keep its requests as well.
-_CONNECTING: Final = 1
-_AUTHENTICATING: Final = 2
-_MANY_EXPECTED: Final = 4
-_ENDED: Final = 8
-_CLIENT_FULL: Final = 16
-_STOPPED: Final = _CONNECTING | _AUTHENTICATING | _MANY_EXPECTED | _ENDED | _CLIENT_FULL
-_UPSTREAM_FULL: Final = 32
-_INNER_FULL: Final = 64
-
 
 class ClientSide(asyncio.Protocol):
     """A client's connection to the port of one upstream broker, or to the port of
@@ -75,18 +79,18 @@ class ClientSide(asyncio.Protocol):
 
     A connection to coordination connects to any upstream broker when the first request
     has to be forwarded, and again when upstream closed that connection while it was
-    idle. `open_connections` has it while it is open.
+    idle. The path's `connections` have it while it is open.
     """
 
     def __init__(
         self,
         path: DataPath,
         broker_id: int | None,
-        open_connections: set[ClientSide],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._idle_sweeps = 0
-        self._connections = open_connections
+        self.address = "unknown"
+        self.idle_sweeps = 0
+        self._connections = path.connections
         self._expected: deque[Expected] = deque()
         self._path = path
         self._broker_id = broker_id
@@ -94,21 +98,18 @@ class ClientSide(asyncio.Protocol):
         port = path.coordination if broker_id is None else path.forwarding
         self._routes, self._rewriting = port
         self._exchange = path.new_exchange() if path.new_exchange else None
-        self._address = ""
         self._transport: asyncio.Transport | None = None
         self._upstream: UpstreamSide | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._inner: InnerConnection | None = None
+        self._groups: GroupRequests | None = None
+        self._turn_ends_s = 0.0
         self._was_connected = False
         self._is_lost = False
-        self._holds = 0
         self._cutter = FrameCutter(self._begin)
-        self._to_inner: Sink = discard
+        self._reading = Reading(self._cutter, self._measure)
+        self.share = self._reading.share
         self._to_upstream: Sink = discard
-        self._progress = Progress()
-        self._upstream_progress = Progress()
-        self._unauthenticated_s = 0.0
-        self._ended_s = 0.0
+        self._limits = TimeLimits(path.connections, self._exchange)
 
     # Callbacks of asyncio.
 
@@ -117,13 +118,14 @@ class ClientSide(asyncio.Protocol):
         # uvloop's transports have the methods of `asyncio.Transport`, but are no
         # subclass of it.
         self._transport = cast("asyncio.Transport", transport)
+        self._reading.transport = self._transport
         peer = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if peer else "unknown"
-        if not self._path.limits.add(self._address):
+        if peer:
+            self.address = str(peer[0])
+        if not self._connections.add(self):
             self._transport.abort()
-            self._transport = None
+            self._transport = self._reading.transport = None
             return
-        self._connections.add(self)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         if self._broker_id is not None:
             self._connect()
@@ -133,15 +135,14 @@ class ClientSide(asyncio.Protocol):
         forwarded."""
         if self._transport is None:
             return
-        self._transport = None
+        self._transport = self._reading.transport = None
         self._is_lost = True
-        self._connections.discard(self)
-        self._path.limits.remove(self._address)
-        if self._inner is not None:
-            self._inner.lose()
+        self._connections.remove(self)
+        if self._groups is not None:
+            self._groups.lose()
         if self._connecting is not None and not self._cutter.kept:
             self._connecting.cancel()
-        self._release(_MANY_EXPECTED | _CLIENT_FULL)
+        self._release(MANY_EXPECTED, CLIENT_FULL)
         if self._upstream is not None:
             self._upstream.close()
 
@@ -156,28 +157,28 @@ class ClientSide(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading both sides: the client is not consuming responses."""
-        self._hold(_CLIENT_FULL)
+        self._reading.hold(CLIENT_FULL)
         if self._upstream is not None:
             self._upstream.set_client_full(is_full=True)
-        if self._inner is not None:
-            self._inner.set_outer_full(is_full=True)
 
     def resume_writing(self) -> None:
         """Read both sides again."""
         if self._upstream is not None:
             self._upstream.set_client_full(is_full=False)
-        if self._inner is not None:
-            self._inner.set_outer_full(is_full=False)
-        self._release(_CLIENT_FULL)
+        self._release(CLIENT_FULL)
 
     def data_received(self, data: bytes) -> None:
         """Pass on requests."""
-        self._idle_sweeps = 0
+        self.idle_sweeps = 0
+        self._turn_ends_s = self._loop.time() + TURN_S
         try:
             self._cutter.feed(data)
         except MalformedFrame as error:
             self._fail(f"invalid request: {error}")
         self.deliver()
+        if self._reading.reasons:
+            self._reading.update()
+        self._count_memory()
 
     # Requests.
 
@@ -206,10 +207,10 @@ class ClientSide(asyncio.Protocol):
         after = at + SIZE_BYTES + size
         route = self._routes.get(key, data_path.FORWARD)
         if self._is_lost and key != ApiKey.PRODUCE:
-            self._hold(_ENDED)
+            self._reading.hold(ENDED)
             return None
-        if route == data_path.INNER:
-            return Begun(self._begin_inner(), after)
+        if route == data_path.GROUPS:
+            return self._begin_group(data, at, after)
         if route == data_path.WHOLE or self._rewriting.is_newer(key, version):
             return self._begin_whole(data, at, after)
         rewrite = None
@@ -238,7 +239,7 @@ class ClientSide(asyncio.Protocol):
         return None
 
     def _size_max(self, key: int) -> int:
-        settings = self._path.connections.settings
+        settings = self._connections.settings
         if key == ApiKey.PRODUCE:
             return settings.socket_request_max_bytes
         return min(
@@ -249,29 +250,74 @@ class ClientSide(asyncio.Protocol):
     def _expect(self, entry: Expected) -> None:
         self._expected.append(entry)
         if len(self._expected) >= EXPECTED_MAX:
-            self._hold(_MANY_EXPECTED)
+            self._reading.hold(MANY_EXPECTED)
 
-    def _begin_inner(self) -> Sink:
-        exchange = self._exchange
-        if exchange is not None and exchange.principal is None:
-            raise MalformedFrame("a request for a group before authentication")
-        if self._inner is None:
-            path = self._path
-            assert self._transport is not None
-            self._inner = InnerConnection(
-                self._transport,
-                ClientConnection(path.node, path.connections, self._loop),
-                on_answers=self.deliver,
-                on_close=self._end,
-                on_hold=self._hold_for_inner,
-            )
-            self._inner.set_outer_full(is_full=bool(self._holds & _CLIENT_FULL))
-            if exchange is not None and exchange.principal is not None:
-                self._inner.connection.principal = exchange.principal
-            receive = self._inner.connection.data_received
-            self._to_inner = lambda data: receive(bytes(data))
+    def _begin_group(self, data: bytes, at: int, after: int) -> Begun | None:
+        """Handle a request in the group server, once it is complete.
+
+        Further ones wait while it does. They also do when the requests of this read
+        take long: then other connections have their turn.
+        """
+        if after > len(data):
+            self._cutter.wanted = after - at
+            return None
+        groups = self._groups or self._open_groups()
+        if groups is None:
+            return None
         self._expect(None)
-        return self._to_inner
+        groups.handle(data[at:after])
+        if groups.failure is not None:
+            self._expected.pop()
+            raise groups.failure
+        if groups.is_waiting:
+            self._reading.hold(GROUPS_WAIT)
+        elif after < len(data) and self._loop.time() >= self._turn_ends_s:
+            self._connections.turns.exhausted_count += 1
+            self._connections.turns.add(self._take_turn, self.abort, self._loop)
+            self._reading.hold(TURN_ENDED)
+        return Begun(discard, after)
+
+    def _take_turn(self, ends_s: float) -> None:
+        self._turn_ends_s = ends_s
+        self._release(TURN_ENDED)
+
+    def _open_groups(self) -> GroupRequests | None:
+        """Begin with the group server; None for a certificate without a principal."""
+        exchange, transport = self._exchange, self._transport
+        assert transport is not None
+        try:
+            if exchange is None:
+                principal = self._connections.security.principal(transport)
+            elif exchange.principal is None:
+                raise MalformedFrame("a request for a group before authentication")
+            else:
+                principal = exchange.principal
+        except ValueError as error:
+            reason = f"no principal in the client's certificate: {error}"
+            self._fail(reason, "no principal")
+            return None
+        self._groups = GroupRequests(
+            self._path,
+            principal,
+            self.address,
+            on_answers=self._groups_went_on,
+            on_close=self._end,
+            on_bug=self.abort,
+        )
+        return self._groups
+
+    def _groups_went_on(self) -> None:
+        """Send responses that came later, and go on if a request waited for them."""
+        groups = self._groups
+        assert groups is not None
+        if groups.failure is not None:
+            self._expected.pop()
+            self._fail(f"invalid request: {groups.failure}")
+        self.deliver()
+        if not groups.is_waiting:
+            self._turn_ends_s = self._loop.time() + TURN_S
+            self._release(GROUPS_WAIT)
+        self._count_memory()
 
     def _begin_whole(self, data: bytes, at: int, after: int) -> Begun | None:
         """Decide the route of a request by its content."""
@@ -283,7 +329,10 @@ class ClientSide(asyncio.Protocol):
         _, key, version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
         frame = data[at:after]
         if key == ApiKey.FIND_COORDINATOR:
-            return self._begin_find_coordinator(frame, after)
+            rewrite = self._rewriting.of_coordinators(frame)
+            if rewrite is None:
+                return self._begin_group(data, at, after)
+            return self._begin_rewritten(correlation_id, rewrite, after)
         response = self._rewriting.own_response(key, version, correlation_id)
         if response is not None:
             self._expect(response)
@@ -298,6 +347,15 @@ class ClientSide(asyncio.Protocol):
         self._expect(Rewritten(correlation_id, rewrite) if rewrite else correlation_id)
         return Begun(self._to_upstream, after)
 
+    def _begin_rewritten(
+        self, correlation_id: int, rewrite: Callable[[bytes], bytes], after: int
+    ) -> Begun | None:
+        """Forward a request whose response is rewritten."""
+        if not self._has_upstream():
+            return None
+        self._expect(Rewritten(correlation_id, rewrite))
+        return Begun(self._to_upstream, after)
+
     def _begin_translated(
         self, frame: bytes, version: int, correlation_id: int
     ) -> Sink:
@@ -305,16 +363,6 @@ class ClientSide(asyncio.Protocol):
         request, answer = self._rewriting.translate_metadata(frame, version)
         self._expect(Rewritten(correlation_id, answer))
         return lambda _: self._to_upstream(request)
-
-    def _begin_find_coordinator(self, frame: bytes, after: int) -> Begun | None:
-        """Forward a request for coordinators other than those of groups."""
-        rewrite = self._rewriting.of_coordinators(frame)
-        if rewrite is None:
-            return Begun(self._begin_inner(), after)
-        if not self._has_upstream():
-            return None
-        self._expect(Rewritten(REQUEST_HEAD.unpack_from(frame)[3], rewrite))
-        return Begun(self._to_upstream, after)
 
     # SASL.
 
@@ -326,7 +374,7 @@ class ClientSide(asyncio.Protocol):
             self._expect_sasl(correlation_id)
             return self._to_upstream
         self._expect(refusal)
-        self._hold(_ENDED)
+        self._reading.hold(ENDED)
         return discard
 
     def _begin_token(self, data: bytes, at: int) -> Begun | None:
@@ -334,7 +382,7 @@ class ClientSide(asyncio.Protocol):
             self._cutter.wanted = SIZE_BYTES
             return None
         size = read_size(data, at)
-        size_max = self._path.connections.settings.sasl_server_max_receive_size
+        size_max = self._connections.settings.sasl_server_max_receive_size
         if not 0 <= size <= size_max:
             raise MalformedFrame(f"SASL token of {size} bytes")
         after = at + SIZE_BYTES + size
@@ -351,16 +399,16 @@ class ClientSide(asyncio.Protocol):
     def _expect_sasl(self, correlation_id: int | None) -> None:
         """Pass the response to the observer; keep later requests until then."""
         self._expect(Rewritten(correlation_id, self._observe))
-        self._hold(_AUTHENTICATING)
+        self._reading.hold(AUTHENTICATING)
 
     def _observe(self, frame: bytes) -> bytes:
         exchange = self._exchange
         assert exchange is not None
         exchange.answer(frame[SIZE_BYTES:])
-        if self._inner is not None and exchange.principal is not None:
-            self._inner.connection.principal = exchange.principal
+        if self._groups is not None and exchange.principal is not None:
+            self._groups.principal = exchange.principal
         # The requests that waited go on after this response is sent.
-        self._loop.call_soon(self._release, _AUTHENTICATING)
+        self._loop.call_soon(self._release, AUTHENTICATING)
         return frame
 
     # Responses of the gateway.
@@ -377,27 +425,25 @@ class ClientSide(asyncio.Protocol):
             and (out := self._take_answers())
         ):
             transport.write(out[0] if len(out) == 1 else b"".join(out))
-            if self._inner is not None:
-                self._inner.update()
         # Not after each response: `_release` copies the requests that wait.
         if len(expected) <= EXPECTED_MAX // 2:
-            self._release(_MANY_EXPECTED)
+            self._release(MANY_EXPECTED)
         if upstream is not None and expected and expected[0] is not None:
             upstream.resume()
-        if self._holds & _ENDED and not self._is_response_coming():
+        if self._reading.reasons & ENDED and not self._is_response_coming():
             transport.close()
 
     def _take_answers(self) -> list[bytes]:
         """Return the responses of the gateway that are next in order."""
-        expected, inner = self._expected, self._inner
+        expected, groups = self._expected, self._groups
         out: list[bytes] = []
         while expected and not _is_forwarded(expected[0]):
             head = expected[0]
             if head is None:
-                assert inner is not None
-                if not inner.answers:
+                assert groups is not None
+                if not groups.answers:
                     break
-                out.append(inner.take_answer())
+                out.append(groups.take_answer())
             elif isinstance(head, bytes):
                 out.append(head)
             expected.popleft()
@@ -407,9 +453,7 @@ class ClientSide(asyncio.Protocol):
         """Return whether a response to one of the requests can still be sent."""
         if not self._expected:
             return False
-        if self._expected[0] is None:
-            return self._inner is not None and not self._inner.is_closed
-        return self._upstream is not None
+        return self._expected[0] is None or self._upstream is not None
 
     # The upstream connection.
 
@@ -419,7 +463,7 @@ class ClientSide(asyncio.Protocol):
         A client that has authenticated must do so again on another connection, so its
         own is closed. For a client that has closed nothing is connected.
         """
-        if self._upstream is None and not self._holds & _CONNECTING:
+        if self._upstream is None and not self._reading.reasons & CONNECTING:
             is_authenticated = self._was_connected and self._exchange is not None
             if self._is_lost or is_authenticated:
                 self._end()
@@ -429,7 +473,7 @@ class ClientSide(asyncio.Protocol):
 
     def _connect(self) -> None:
         assert self._transport is not None
-        self._hold(_CONNECTING)
+        self._reading.hold(CONNECTING)
         events = Events(
             self.deliver, self._upstream_lost, self._upstream_full, self._fail_upstream
         )
@@ -449,9 +493,9 @@ class ClientSide(asyncio.Protocol):
             return
         self._upstream, self._to_upstream = upstream, upstream.write
         self._was_connected = True
-        upstream.set_client_full(is_full=bool(self._holds & _CLIENT_FULL))
+        upstream.set_client_full(is_full=bool(self._reading.reasons & CLIENT_FULL))
         self._connecting = None
-        self._release(_CONNECTING)
+        self._release(CONNECTING)
         if self._is_lost:
             upstream.close()
 
@@ -471,58 +515,54 @@ class ClientSide(asyncio.Protocol):
         if self._broker_id is None and is_idle:
             self._to_upstream = discard
             return
-        _LOGGER.debug("%s: upstream closed the connection: %s", self._address, exc)
-        self._hold(_ENDED)
+        _LOGGER.debug("%s: upstream closed the connection: %s", self.address, exc)
+        self._reading.hold(ENDED)
         transport.close()
 
     def _upstream_full(self, is_full: bool) -> None:
         """Read no requests while the broker is not consuming them."""
         if is_full:
-            self._hold(_UPSTREAM_FULL)
+            self._reading.hold(UPSTREAM_FULL)
         else:
-            self._release(_UPSTREAM_FULL)
+            self._release(UPSTREAM_FULL)
 
     # Flow control, and the end.
 
-    def _hold_for_inner(self, is_held: bool) -> None:
-        if is_held:
-            self._hold(_INNER_FULL)
-        else:
-            self._release(_INNER_FULL)
+    def _count_memory(self) -> None:
+        """Count what the connection holds, if that is or was much."""
+        if self._transport is not None and (
+            self.share.held_bytes or self._measure()[0] > UNCOUNTED_BYTES
+        ):
+            self._connections.memory.update(self.share)
 
-    def _hold(self, reason: int) -> None:
-        self._holds |= reason
-        self._cutter.is_stopped = bool(self._holds & _STOPPED)
-        self._update_reading()
+    def _measure(self) -> tuple[int, int]:
+        """Return the bytes held, and those that the next request lacks."""
+        assert self._transport is not None
+        kept = len(self._cutter.kept)
+        held = kept + self._transport.get_write_buffer_size()
+        if self._groups is not None:
+            held += self._groups.held_bytes
+        return held, max(self._cutter.wanted - kept, 0)
 
-    def _release(self, reason: int) -> None:
-        if self._holds & reason:
-            self._holds &= ~reason
-            self._cutter.is_stopped = bool(self._holds & _STOPPED)
-            self._go_on()
-            self._update_reading()
-
-    def _update_reading(self) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if self._holds:
-            transport.pause_reading()
-        else:
-            transport.resume_reading()
+    def _release(self, *reasons: int) -> None:
+        """End reasons not to read; pass on requests that had to wait."""
+        for reason in reasons:
+            if self._reading.release(reason):
+                self._go_on()
+                self._reading.update()
 
     def _end(self) -> None:
         """Read no more requests; close after the responses that are expected."""
-        self._hold(_ENDED)
+        self._reading.hold(ENDED)
         self.deliver()
 
     def _fail(self, reason: str, kind: str = "invalid request") -> None:
         """Log the reason and end the connection; count it by its kind."""
-        if self._transport is None or self._holds & _ENDED:
+        if self._transport is None or self._reading.reasons & ENDED:
             return
         self._path.broker.counts.connections_closed[kind] += 1
-        self._path.connections.disconnect_logs[kind].log(
-            logging.WARNING, "connection from /%s closed: %s", self._address, reason
+        self._connections.disconnect_logs[kind].log(
+            logging.WARNING, "connection from /%s closed: %s", self.address, reason
         )
         self._end()
 
@@ -542,56 +582,35 @@ class ClientSide(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def close_idle(self, sweeps_max: int) -> None:
-        """Close the connection if it was idle for more than `sweeps_max` calls."""
-        self._idle_sweeps += 1
-        if self._upstream is not None and self._upstream.was_active:
-            self._upstream.was_active = False
-            self._idle_sweeps = 0
-        if self._idle_sweeps > sweeps_max and not self._expected:
+    def close_idle(self) -> None:
+        """Close the connection, unless a response is expected."""
+        if not self._expected:
             self._end()
 
     def check_progress(self) -> None:
-        """Close the connection when one side makes no progress, or takes too long to
-        authenticate; call it every `PROGRESS_INTERVAL_S`."""
+        """Close the connection when a limit of time has passed; it is called every
+        `PROGRESS_INTERVAL_S`."""
         transport, upstream = self._transport, self._upstream
         if transport is None:
             return
-        incomplete = 0 if self._holds else len(self._cutter.kept)
-        unsent = transport.get_write_buffer_size()
-        self._progress.check(incomplete, unsent, is_paused=bool(self._holds))
-        not_consumed = upstream.unsent_bytes if upstream is not None else 0
-        self._upstream_progress.check(0, not_consumed, is_paused=False)
-        connections = self._path.connections
-        limit_s = connections.settings.connection_request_timeout_ms / 1_000
-        if self._progress.stalled_s >= limit_s:
-            self._close_late("no progress")
-        elif self._upstream_progress.stalled_s >= limit_s:
-            self._close_late("no progress", "the upstream broker consumes no requests")
-        elif self._is_ended_late():
+        if upstream is not None and upstream.was_active:
+            upstream.was_active = False
+            self.idle_sweeps = 0
+        self._count_memory()
+        late = self._limits.check(
+            Observed(
+                incomplete_bytes=0 if self._reading.reasons else len(self._cutter.kept),
+                unsent_bytes=transport.get_write_buffer_size(),
+                unconsumed_bytes=upstream.unsent_bytes if upstream is not None else 0,
+                is_paused=bool(self._reading.reasons),
+                is_ending=bool(self._reading.reasons & ENDED and self._expected),
+                must_free=self._connections.memory.must_free(self.share),
+            )
+        )
+        if late is not None:
+            if late.kind:
+                self._fail(late.reason, late.kind)
             self.abort()
-        elif self._is_authentication_late(connections.security.timeout_s):
-            self._close_late("authentication timeout")
-
-    def _is_ended_late(self) -> bool:
-        """Return whether a response is missing long after the last request. The client
-        may have closed: then nothing else ends the connection to a hung broker."""
-        is_waiting = self._holds & _ENDED and self._expected
-        self._ended_s = self._ended_s + PROGRESS_INTERVAL_S if is_waiting else 0.0
-        return self._ended_s > CLOSE_S
-
-    def _is_authentication_late(self, limit_s: float) -> bool:
-        """Return whether the client has not authenticated for the first time within
-        the limit."""
-        exchange = self._exchange
-        if exchange is None or exchange.has_succeeded:
-            return False
-        self._unauthenticated_s += PROGRESS_INTERVAL_S
-        return self._unauthenticated_s > limit_s
-
-    def _close_late(self, kind: str, reason: str = "") -> None:
-        self._fail(reason or kind, kind)
-        self.abort()
 
 
 def _is_forwarded(entry: Expected) -> bool:

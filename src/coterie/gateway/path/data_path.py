@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from coterie.broker.server.broker import Broker, Node
-from coterie.broker.server.client_connection import Connections
-from coterie.broker.server.connection_limits import ConnectionLimits
+from coterie.broker.server.connections import Connections
 from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.addresses import Addresses
@@ -22,7 +21,7 @@ REWRITE: Final = 1
 """Requests are forwarded, responses are rewritten."""
 PRODUCE: Final = 2
 """As `REWRITE`, but a request with acks=0 has no response."""
-INNER: Final = 3
+GROUPS: Final = 3
 """Requests are served by the group server."""
 WHOLE: Final = 4
 """Requests are read before their route is decided."""
@@ -69,7 +68,6 @@ class DataPath:
         self.new_exchange = new_exchange
         self.connected: set[UpstreamSide] = set()
         """The connections to upstream brokers that are open."""
-        self.limits = ConnectionLimits(connections.settings)
         self.coordination = self._port(topic, is_coordination=True)
         self.forwarding = self._port(topic, is_coordination=False)
 
@@ -87,7 +85,7 @@ class DataPath:
             is_coordination=is_coordination,
         )
         routes = dict.fromkeys((*CAPS, *REFUSED), REWRITE)
-        routes |= dict.fromkeys(self.connections.handlers, INNER)
+        routes |= dict.fromkeys(self.connections.handlers, GROUPS)
         if not is_coordination:
             routes[ApiKey.LIST_GROUPS] = REWRITE
         routes[ApiKey.PRODUCE] = PRODUCE

@@ -51,14 +51,3 @@ def read_acks(data: bytes, at: int, version: int) -> int | None:
 def _skip_string(data: bytes, at: int) -> int:
     size: int = _INT16.unpack_from(data, at)[0]
     return at + _INT16.size + max(size, 0)
-
-
-def split_frames(data: bytes) -> list[bytes]:
-    """Return the complete frames of which `data` consists, with their sizes."""
-    frames = []
-    at = 0
-    while at < len(data):
-        end = at + SIZE_BYTES + ANSWER_HEAD.unpack_from(data, at)[0]
-        frames.append(data[at:end])
-        at = end
-    return frames

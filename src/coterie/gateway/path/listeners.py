@@ -16,31 +16,25 @@ import os
 from functools import partial
 from typing import Final
 
-from coterie.broker.server.listener import BACKLOG
-from coterie.broker.server.request_memory import PROGRESS_INTERVAL_S
+from coterie.broker.server.listener import Listener
 from coterie.gateway.path.connection import ClientSide
 from coterie.gateway.path.data_path import DataPath
-from coterie.portable_os import stop_accepting
 
 _LOGGER = logging.getLogger(__name__)
 
-_SWEEPS_PER_IDLE_LIMIT: Final = 10
 _PORT_MAX: Final = 65_535
 
 
 class Listeners:
-    """The sockets of a node, and the periodic checks of their connections."""
+    """The sockets of a node."""
 
     def __init__(self, path: DataPath, host: str, port: int) -> None:
         self.path = path
-        self.open: set[ClientSide] = set()
-        """The open connections of clients."""
         self._host = host
         self._port = port
-        self._servers: list[asyncio.Server] = []
+        self._listener = Listener(path.connections)
         self._opened = 0
         self._opening: asyncio.Task[None] | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
 
     async def start(self) -> None:
@@ -48,8 +42,6 @@ class Listeners:
         await self._listen(None, self._port)
         await self._open_new()
         self.path.addresses.on_new = self._schedule_opening
-        self._sweep()
-        self._check_progress()
 
     def log_ports(self) -> None:
         """Log which ports clients need to reach."""
@@ -68,22 +60,17 @@ class Listeners:
         self.path.addresses.on_new = None
         if self._opening is not None:
             self._opening.cancel()
-        await stop_accepting(self._servers)
-        for server in self._servers:
-            server.close()
+        await self._listener.stop_accepting()
 
     def close(self) -> None:
         """Close every connection after the responses that are expected."""
-        for timer in self._timers.values():
-            timer.cancel()
-        for connection in tuple(self.open):
-            connection.close()
+        self._listener.close()
+        self.path.connections.close()
 
     def abort(self) -> None:
         """Close every connection at once, also those to upstream that have something
         to send though their client has gone."""
-        for connection in tuple(self.open):
-            connection.abort()
+        self.path.connections.abort()
         for upstream in tuple(self.path.connected):
             upstream.abort()
 
@@ -109,21 +96,12 @@ class Listeners:
             self._opened += 1
 
     async def _listen(self, at: int | None, port: int) -> None:
-        security = self.path.connections.security
         try:
             if port > _PORT_MAX:  # asyncio would listen on a free port
                 raise OSError(f"the largest port is {_PORT_MAX}")
-            server = await self._loop.create_server(
-                partial(self._accept, at),
-                self._host,
-                port,
-                backlog=BACKLOG,
-                ssl=security.tls,
-                ssl_handshake_timeout=security.timeout_s if security.tls else None,
-            )
+            await self._listener.listen(partial(self._accept, at), self._host, port)
         except OSError as error:
             raise OSError(self._explain(at, port, error)) from error
-        self._servers.append(server)
 
     def _explain(self, at: int | None, port: int, error: OSError) -> str:
         addresses = self.path.addresses
@@ -136,24 +114,7 @@ class Listeners:
 
     def _accept(self, at: int | None) -> ClientSide:
         broker_id = None if at is None else self.path.addresses.broker_at(at)
-        return ClientSide(self.path, broker_id, self.open, self._loop)
-
-    def _sweep(self) -> None:
-        """Close connections that were idle for `connections.max.idle.ms`."""
-        idle_s = self.path.connections.settings.connections_max_idle_ms / 1_000
-        self._timers["idle"] = self._loop.call_later(
-            idle_s / _SWEEPS_PER_IDLE_LIMIT, self._sweep
-        )
-        for connection in tuple(self.open):
-            connection.close_idle(_SWEEPS_PER_IDLE_LIMIT)
-
-    def _check_progress(self) -> None:
-        self._timers["progress"] = self._loop.call_later(
-            PROGRESS_INTERVAL_S, self._check_progress
-        )
-        self.path.connections.check_progress()
-        for connection in tuple(self.open):
-            connection.check_progress()
+        return ClientSide(self.path, broker_id, self._loop)
 
 
 def reason_of(error: OSError) -> str:

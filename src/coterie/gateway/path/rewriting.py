@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-from coterie.broker.server.client_connection import Connections
+from coterie.broker.server.connections import Connections
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
