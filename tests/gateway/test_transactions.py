@@ -497,3 +497,57 @@ def test_only_writers_of_the_transactional_id_add_offsets(world: GatewayWorld) -
     world.authorizer = allow_except(("READ", GROUP))
     assert add_offsets(world) is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert not world.requests.added
+
+
+# The first batch of a producer.
+
+
+def late_batch(world: GatewayWorld) -> tuple[GatewayWorld, bytes]:
+    """Return the next owner, which has asked for the sequences, and a batch of the
+    previous one that upstream does not have yet."""
+    world.begin_commit(1)
+    batch = world.upstream.requests.popleft().batch
+    owner = GatewayWorld(loop=world.loop, shared=world.upstream, epoch=1)
+    assert owner.commit(7, producer=OTHER) is ErrorCode.NONE
+    return owner, batch
+
+
+def test_a_batch_that_a_late_one_of_the_previous_owner_hides_is_not_acknowledged(
+    world: GatewayWorld,
+) -> None:
+    owner, late = late_batch(world)
+    owner.upstream.partitions[owner.shard].append(late)
+    assert owner.commit(2, partition=1) is ErrorCode.NOT_COORDINATOR
+    assert not owner.owned.shard.state.offsets.pending.contains(GROUP, "t", 1)
+
+
+def test_a_late_batch_after_the_first_of_the_owner_is_refused(
+    world: GatewayWorld,
+) -> None:
+    owner, late = late_batch(world)
+    assert owner.commit(2, partition=1) is ErrorCode.NONE
+    partition = owner.upstream.partitions[owner.shard]
+    end = partition.end
+    partition.append(late)
+    assert partition.end == end
+
+
+def test_only_the_first_batch_of_a_producer_is_read_back(world: GatewayWorld) -> None:
+    world.commit(5)
+    fetches = world.upstream.fetches
+    world.commit(6)
+    assert world.upstream.fetches == fetches
+
+
+def test_a_first_batch_that_cannot_be_read_is_sent_again(world: GatewayWorld) -> None:
+    errors: list[CoterieError] = [ConnectionLost("lost")]
+    world.upstream.fails = lambda name: (
+        errors.pop() if name == "fetch" and errors else None
+    )
+    responses = world.begin_commit(5)
+    world.answer()
+    assert not responses
+    world.loop.advance(1_000)
+    world.answer()
+    assert code_of(responses) is ErrorCode.NONE
+    assert len(world.upstream.partitions[world.shard].batches) == 1

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.gateway.log.batches import RECORDS_MAX, merged, runs
+from coterie.gateway.log.batches import (
+    RECORDS_MAX,
+    batch_at,
+    has_records_of,
+    merged,
+    runs,
+)
+from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LogRecord,
@@ -88,3 +95,19 @@ def test_a_batch_that_is_too_large_alone_is_not_merged() -> None:
 
 def test_a_merged_batch_has_a_limited_number_of_records() -> None:
     assert runs([(20_000, RECORDS_MAX // 2)] * 5, 10_000_000) == [2, 2, 1]
+
+
+def test_a_compressed_batch_has_the_records_of_what_was_sent() -> None:
+    records = [LogRecord(0, 1_000, b"k", b"v" * 100)]
+    sent = encode_batch(records)
+    assert has_records_of(encode_batch(records, codec=Codec.GZIP), sent)
+    other = [LogRecord(0, 1_000, b"k", b"w")]
+    assert not has_records_of(encode_batch(other), sent)
+
+
+def test_a_batch_is_found_by_its_first_offset() -> None:
+    first, second = (
+        encode_batch([LogRecord(at, 0, b"k", b"v")], base_offset=at) for at in (4, 5)
+    )
+    assert batch_at(first + second, 5) == second
+    assert batch_at(first + second, 3) is None

@@ -381,6 +381,7 @@ def test_an_applications_batch_is_sent_again(world: World) -> None:
     world.upstream.lose(is_appended=True)
     world.retry()
     world.upstream.answer()
+    world.loop.settle()
     assert outcome() == [0]
     assert world.stored == [b"t"]
 

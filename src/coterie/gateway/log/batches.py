@@ -1,4 +1,5 @@
-"""Prepare staged batches for upstream: merge several into one, set the producer."""
+"""Prepare staged batches for upstream: merge several into one, set the producer; and
+compare them with what it has stored."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from coterie.types import LogOffset
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     CHECKED_FROM,
@@ -16,9 +18,11 @@ from coterie.wire.record_batch import (
     MAGIC,
     BatchHeader,
     Producer,
+    decode_records,
     read_header,
     read_varint,
     varint,
+    whole_batches,
 )
 
 RECORDS_MAX: Final = 4_000
@@ -76,6 +80,24 @@ def runs(batches: Sequence[tuple[int, int]], bytes_max: int) -> list[int]:
             counts.append(1)
             size, records = size_bytes, record_count
     return counts
+
+
+def batch_at(fetched: bytes, offset: LogOffset) -> bytes | None:
+    """Return the fetched batch that begins at an offset, if there is one."""
+    for header, batch in whole_batches(fetched):
+        if header.base_offset == offset:
+            return batch
+    return None
+
+
+def has_records_of(stored: bytes, batch: bytes) -> bool:
+    """Return whether a stored batch, which upstream may have compressed or given other
+    timestamps, has the keys and values of a batch."""
+    ours, theirs = (
+        [(record.key, record.value) for record in decode_records(each)]
+        for each in (batch, stored)
+    )
+    return ours == theirs
 
 
 def _append_moved(

@@ -33,10 +33,10 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.batches import merged, runs
+from coterie.gateway.log.batches import batch_at, has_records_of, merged, runs
 from coterie.gateway.log.shard_log import ShardLog
-from coterie.gateway.upstream.upstream import Upstream
-from coterie.types import LogOffset
+from coterie.gateway.upstream.upstream import Fetched, Upstream
+from coterie.types import LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     INT32_MAX,
@@ -167,6 +167,9 @@ class ShardWriter(Durability):
         """Batches that were taken, in order, until they and all before them are
         acknowledged."""
         self._in_flight = 0
+        self._proven: set[ProducerId] = set()
+        """The applications' producers with a batch that was read back; see
+        `_read_back`."""
         self._is_recovering = False
         self._backoff_s = BACKOFF_MIN_S
         self._waiting: list[Done] = []
@@ -236,6 +239,7 @@ class ShardWriter(Durability):
         self._era += 1
         self._producer = producer
         self.upstream_end = end
+        self._proven.clear()
         self._log.reset(end)
 
     def close(self, error: LogError) -> None:
@@ -392,10 +396,56 @@ class ShardWriter(Durability):
             # Whether a marker precedes it can then only be told from the log.
             error = f"shard {self._partition}: no offset of a transactional batch"
             self._fail(LogError(error))
+        elif batch.done is not None and not self._is_proven(batch):
+            self._read_back(batch, result)
         else:
-            batch.is_acknowledged, batch.base = True, result
-            self._backoff_s = BACKOFF_MIN_S
-            self._complete()
+            self._acknowledged(batch, result)
+        self._resume_when_drained()
+
+    def _acknowledged(self, batch: _Batch, base: LogOffset) -> None:
+        batch.is_acknowledged, batch.base = True, base
+        self._backoff_s = BACKOFF_MIN_S
+        self._complete()
+
+    def _is_proven(self, batch: _Batch) -> bool:
+        return read_header(batch.data).producer_id in self._proven
+
+    def _read_back(self, batch: _Batch, base: LogOffset) -> None:
+        """Fetch the first batch of an application's producer since `open`.
+
+        A batch of the shard's previous owner may have arrived after this one asked for
+        the sequences of its producer. Upstream then takes the first batch with the same
+        sequences for a repetition of that one, and acknowledges it without writing it.
+        The producer's next batches follow one that is known to be in the log.
+        """
+        era = self._era
+        batch.is_in_flight = True
+        self._in_flight += 1
+
+        def fetched(result: Fetched | CoterieError) -> None:
+            if self._era == era:
+                self._guard(lambda: self._compare(batch, base, result))
+
+        self._upstream.fetch(self._partition, base, fetched)
+
+    def _compare(
+        self, batch: _Batch, base: LogOffset, result: Fetched | CoterieError
+    ) -> None:
+        batch.is_in_flight = False
+        self._in_flight -= 1
+        if isinstance(result, Fetched):
+            stored = batch_at(result.batches, base)
+            result = ConnectionLost(f"offset {base} cannot be fetched yet")
+            if stored is not None and has_records_of(stored, batch.data):
+                self._proven.add(read_header(batch.data).producer_id)
+                self._acknowledged(batch, base)
+                return
+            if stored is not None:
+                error = "an earlier owner's batch has the sequences of a new one"
+                self._fail(LogError(f"shard {self._partition}: {error}"))
+                return
+        batch.is_uncertain = True  # sent again, it gets the same offset
+        self._recover(result)
         self._resume_when_drained()
 
     def _refused(self, batch: _Batch, error: CoterieError) -> None:
