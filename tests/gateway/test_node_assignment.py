@@ -43,6 +43,12 @@ def test_a_restarted_node_claims_what_it_owned() -> None:
     assert make_view(newer, 4, before).owners == (1, 1, 0, 0)
 
 
+def test_restarted_nodes_claim_what_each_of_them_owned() -> None:
+    before = View((A, B), (1, 0), 7)
+    members = [member("1", metadata_of(A)), member("2", metadata_of(B))]
+    assert make_view(members, 2, before).owners == (1, 0)
+
+
 def test_of_two_processes_with_one_name_the_newer_one_is_the_node() -> None:
     moved = A._replace(host="moved")
     members = [

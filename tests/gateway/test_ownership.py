@@ -287,6 +287,66 @@ def test_a_lost_membership_releases_everything() -> None:
     assert node.active == []
 
 
+def test_a_lost_membership_ends_the_lease() -> None:
+    node = started(0)
+    node.ownership.lost()
+    node.assigned(0)
+    assert node.active == [], "before the next heartbeat"
+
+
+def test_a_take_over_that_was_closed_does_not_end() -> None:
+    node = started()
+    loads: list[tuple[DrivenShard, Loaded]] = []
+
+    def hold(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+        loads.append((driven, loaded))
+
+    open_shard = node.open_shard
+    node.ownership._open_shard = lambda index: OpenedShard(
+        open_shard(index).store._replace(load=hold), lambda: None
+    )
+    node.assigned(0)
+    node.assigned()
+    node.assigned(0)
+    driven, loaded = loads[0]
+    loaded(driven)
+    assert node.counts.takeovers == 0
+    assert node.active == []
+    driven, loaded = loads[1]
+    loaded(driven)
+    assert node.counts.takeovers == 1
+
+
+def wait(node: Node, ms: int) -> None:
+    """Let time pass in which heartbeats are answered."""
+    for _ in range(0, ms, 1_000):
+        node.heartbeat()
+        node.loop.advance(1)
+
+
+def test_the_delay_before_another_try_has_a_bound() -> None:
+    node = Node(loads_fail=True)
+    node.heartbeat()
+    node.assigned(0)
+    wait(node, 60_000)
+    tries = len(node.opened)
+    wait(node, RETRY_MAX_MS)
+    assert len(node.opened) == tries + 1
+
+
+def test_a_success_resets_the_delay_before_another_try() -> None:
+    node = Node(loads_fail=True)
+    node.heartbeat()
+    node.assigned(0)
+    wait(node, 2_000)
+    node.loads_fail = False
+    wait(node, RETRY_MAX_MS)
+    assert node.active == [0]
+    node.ownership.fenced(0)
+    node.loop.advance(RETRY_MIN_MS / 1000)
+    assert node.active == [0]
+
+
 def test_a_drain_lets_writes_finish_first() -> None:
     node = started(*range(4))
     answers = node.submit(commit_request("g", 1), "g")

@@ -7,7 +7,7 @@ import pytest
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
 from coterie.broker.coordinator.result import Origin, Record
-from coterie.errors import CoterieError
+from coterie.errors import ConnectionLost, CoterieError
 from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
 from tests.gateway.log.fake_upstream import Request
 from tests.gateway.log.shard_world import Node, node
@@ -120,3 +120,16 @@ def test_a_partition_that_has_lost_its_end_is_loaded_again() -> None:
 
     assert len(world.opened) == opened + 1
     assert world.is_active(GROUP)
+
+
+def test_the_reader_goes_on_after_a_failed_fetch() -> None:
+    shard = Shard()
+    errors: list[CoterieError] = [ConnectionLost("lost"), ConnectionLost("lost")]
+    shard.node.upstream.fails = lambda name: (
+        errors.pop() if name == "fetch" and errors else None
+    )
+    shard.read()
+    assert not errors
+    shard.end(EARLIER, commit=True)
+    shard.read()
+    assert shard.offset(0) == 50

@@ -125,6 +125,15 @@ def test_a_barrier_is_written_again_after_a_retriable_error(code: ErrorCode) -> 
     assert world.runtime.readable_shard(0) is not None
 
 
+def test_a_take_over_that_is_released_at_its_start_writes_nothing() -> None:
+    world = Node()
+    world.ownership.assigned(frozenset({0}))
+    world.ownership.assigned(frozenset())
+    world.loop.settle()
+    assert world.upstream.producers, "InitProducerId was under way"
+    assert not world.upstream.partitions[0].batches
+
+
 def test_a_node_that_another_one_overtakes_does_not_serve() -> None:
     world = Node()
     world.upstream.answers_produce = False
