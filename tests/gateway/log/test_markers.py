@@ -103,6 +103,7 @@ def test_a_batch_that_waits_for_markers_ends_with_the_ownership() -> None:
     shard.write(LATER, 1)
     request, base = shard.append()
     request.done(base)
+    shard.node.loop.settle()  # the batch is read back
     count = len(shard.results)
     shard.node.ownership.lost()
     assert len(shard.results) == count + 1

@@ -91,6 +91,19 @@ def world() -> World:
     return World()
 
 
+def test_a_large_write_has_no_more_batches_in_flight(world: World) -> None:
+    values = [bytes([65 + at]) * 200_000 for at in range(IN_FLIGHT_MAX + 2)]
+    for value in values:
+        world.write(value)
+    world.loop.settle()
+    assert len(world.upstream.requests) == IN_FLIGHT_MAX
+    world.upstream.answer(2)
+    world.loop.settle()
+    assert len(world.upstream.requests) == IN_FLIGHT_MAX
+    world.upstream.answer(IN_FLIGHT_MAX)
+    assert world.stored == values
+
+
 def test_batches_of_one_loop_iteration_are_one_batch(world: World) -> None:
     first = world.write(b"a", b"b")
     assert world.write(b"c") == first
