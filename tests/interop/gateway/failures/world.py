@@ -40,7 +40,7 @@ _NAME = "failures"
 
 @asynccontextmanager
 async def started(
-    cluster: KafkaCluster, *, groups: int, random: Random
+    cluster: KafkaCluster, directory: Path, *, groups: int, random: Random
 ) -> AsyncIterator[World]:
     """Start a gateway in front of a cluster, and its clients."""
     began_s = time.monotonic()
@@ -58,7 +58,7 @@ async def started(
         commits = CommitLoad(gateway.bootstrap, names, _PACE_S)
         members = MemberLoad(gateway.bootstrap, "members", _MEMBER_GROUPS)
         async with commits, members:
-            world = World(cluster, gateway, commits, members, random, say)
+            world = World(cluster, gateway, commits, members, random, say, directory)
             await world.ready()
             await members.wait_until_assigned(WAIT_S)
             say("all clients work")
@@ -76,7 +76,7 @@ async def run(
     """Run each scenario by its name and number of times; return the exit code."""
     found: list[Findings] = []
     with KafkaCluster(jars, directory / "cluster") as cluster:
-        async with started(cluster, groups=groups, random=random) as world:
+        async with started(cluster, directory, groups=groups, random=random) as world:
             for name, times in counts.items():
                 if times:
                     found.append(await SCENARIOS[name](world, times))
