@@ -11,7 +11,7 @@ of Produce and Fetch (KIP-951).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -301,10 +301,7 @@ class Rewriting:
         self._learn((each.node_id, each.host, each.port) for each in brokers)
         for each in brokers:
             each.host, each.port = self._addresses.advertised(each.node_id)
-        brokers += [
-            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
-            for node in self._addresses.nodes
-        ]
+        brokers += self._nodes(brokers)
         rest = self._mark_internal(
             body[end:],
             is_compact=version in MetadataResponse.FLEXIBLE,
@@ -313,6 +310,32 @@ class Rewriting:
         if version == 0:  # without is_internal
             rest = body[end:]
         return body[:begin] + _brokers(version).encode(brokers) + rest
+
+    def _nodes(
+        self, brokers: Sequence[MetadataResponseBroker]
+    ) -> list[MetadataResponseBroker]:
+        """Return the nodes of the gateway, and those that have left not long ago.
+
+        librdkafka drops a broker that Metadata does not list, and then waits for a
+        connection to it when it was the coordinator of a group that
+        `send_offsets_to_transaction` has looked up before (librdkafka#5511). So the id
+        of a node that has left gets the port of a broker, at a live node, where the
+        response is NOT_COORDINATOR. The port of a broker lists none of the gateway's
+        groups, so that none is listed twice.
+        """
+        nodes = [
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
+            for node in self._addresses.nodes
+        ]
+        if brokers:
+            for node_id in self._addresses.former_ids:
+                broker = brokers[node_id % len(brokers)]
+                nodes.append(
+                    MetadataResponseBroker(
+                        node_id=node_id, host=broker.host, port=broker.port
+                    )
+                )
+        return nodes
 
     def _describe_cluster(self, version: int, body: bytes) -> bytes:
         response = _decoded(DescribeClusterResponse, version, body)
