@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from tests.interop.gateway.nodes import consecutive_ports
 from tests.interop.kafka import (
     BASE,
     CLUSTER_ID,
     START_S,
     STOP_S,
-    free_ports,
     java_command,
     listens,
 )
@@ -150,7 +150,8 @@ class KafkaCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.jars = jars
-        ports = free_ports(2 * size)
+        first = consecutive_ports(2 * size)  # a broker keeps them while it is down
+        ports = range(first, first + 2 * size)
         ids = range(1, size + 1)
         voters = ",".join(
             f"{node_id}@127.0.0.1:{port}"

@@ -18,7 +18,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 DEBUG: Final = "COTERIE_TEST_LIBRDKAFKA_DEBUG"
-_BATCH: Final = 20
+_BATCH: Final = 100
 _CALL_S: Final = 20.0
 _RETRIED_S: Final = 90.0
 _IDLE_S: Final = 0.2
@@ -42,6 +42,8 @@ def main(words: list[str]) -> int:
         "enable.auto.commit": False,
         "isolation.level": "read_committed",
     }
+    if protocol == "classic":
+        consuming["session.timeout.ms"] = 6_000
     for each in (producing, consuming):
         if debug := os.environ.get(DEBUG):
             each["debug"] = debug

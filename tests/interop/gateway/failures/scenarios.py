@@ -27,6 +27,7 @@ from .load import (
     fetch_request,
     until,
 )
+from .transactions import TransactionLoad
 
 WAIT_S: Final = 90.0
 _ZOMBIE_PARTITION: Final = 1
@@ -93,6 +94,7 @@ class World(NamedTuple):
     cluster: KafkaCluster
     gateway: GatewayNodes
     commits: CommitLoad
+    transactions: TransactionLoad
     members: MemberLoad
     random: Random
     say: Callable[[str], None]
@@ -102,11 +104,14 @@ class World(NamedTuple):
     async def finish(self, findings: Findings) -> Findings:
         """Add what the clients have seen since the last call."""
         await self.commits.check_all(WAIT_S)
+        await self.transactions.wait_for_commits(WAIT_S)
         await self.members.wait_until_assigned(WAIT_S)
-        findings.lost += len(self.commits.lost)
+        lost = [*self.commits.lost, *self.transactions.lost]
+        findings.lost += len(lost)
         findings.overlaps += self.members.take_overlaps()
-        findings.failures += [*self.commits.lost, *self.members.failures]
+        findings.failures += [*lost, *self.members.failures]
         self.commits.lost.clear()
+        self.transactions.lost.clear()
         self.members.failures.clear()
         return findings
 
