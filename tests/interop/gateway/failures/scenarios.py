@@ -16,8 +16,9 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 from tests.broker.server.harness import WireClient
-from tests.interop.gateway.cluster import ClusterBroker, KafkaCluster
+from tests.interop.gateway.cluster import ClusterBroker
 from tests.interop.gateway.nodes import GatewayNodes, GatewayProcess
+from tests.interop.gateway.upstreams import Upstream
 
 from .history import percentile
 from .load import (
@@ -91,7 +92,7 @@ HEADER: Final = (
 class World(NamedTuple):
     """A cluster, a gateway in front of it, and clients of the gateway."""
 
-    cluster: KafkaCluster
+    cluster: Upstream
     gateway: GatewayNodes
     commits: CommitLoad
     transactions: TransactionLoad

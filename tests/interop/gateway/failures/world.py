@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
-from tests.interop.gateway.cluster import KafkaCluster
 from tests.interop.gateway.nodes import GatewayNodes
+from tests.interop.gateway.upstreams import NEWEST, Upstream, running_upstream
 
 from . import scenarios
 from .exactly_once import kill_nodes_under_transactions
@@ -50,7 +50,7 @@ _SETTINGS = (
 
 @asynccontextmanager
 async def started(
-    cluster: KafkaCluster, directory: Path, *, groups: int, random: Random
+    cluster: Upstream, directory: Path, *, groups: int, random: Random
 ) -> AsyncIterator[World]:
     """Start a gateway in front of a cluster, and its clients."""
     began_s = time.monotonic()
@@ -92,10 +92,11 @@ async def run(
     *,
     groups: int,
     random: Random,
+    upstream: str = NEWEST,
 ) -> int:
     """Run each scenario by its name and number of times; return the exit code."""
     found: list[Findings] = []
-    with KafkaCluster(jars, directory / "cluster") as cluster:
+    with running_upstream(upstream, jars, directory / "cluster") as cluster:
         async with started(cluster, directory, groups=groups, random=random) as world:
             for name, times in counts.items():
                 if times:
