@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.interop.gateway.nodes import GatewayNodes
-from tests.interop.gateway.upstreams import NEWEST, UPSTREAMS, running_upstream
+from tests.interop.gateway.upstreams import (
+    KFAKE,
+    NEWEST,
+    NO_AUTHORIZER,
+    UPSTREAMS,
+    running_upstream,
+)
 from tests.interop.kafka import Unavailable
 from tests.interop.versions.nodes import RELEASES, fetch, running
 from tests.real_clients.confluent_admin import FOREIGN_BROKER
@@ -53,7 +59,7 @@ def main(words: list[str]) -> int:
             tempfile.TemporaryDirectory() as directory,
             _upstream(options, Path(directory)) as (bootstrap, brokers),
         ):
-            return _run(bootstrap, brokers, options.nodes, rest)
+            return _run(bootstrap, brokers, options, rest)
     except Unavailable as reason:
         sys.stderr.write(f"nothing was run: {reason}\n")
         return 0
@@ -77,13 +83,19 @@ def _upstream(
         yield options.upstream, options.upstream.count(",") + 1
 
 
-def _run(bootstrap: str, brokers: int, nodes: int, words: list[str]) -> int:
+def _run(
+    bootstrap: str, brokers: int, options: argparse.Namespace, words: list[str]
+) -> int:
     settings = [
         word
         for name, value in SETTINGS.items()
         for word in ("--set", f"{name}={value}")
     ]
-    gateway = GatewayNodes(bootstrap, "tests", settings, nodes=nodes, brokers=brokers)
+    if options.upstream == KFAKE and not options.kafka:
+        settings += NO_AUTHORIZER
+    gateway = GatewayNodes(
+        bootstrap, "tests", settings, nodes=options.nodes, brokers=brokers
+    )
     with gateway:
         environment = {
             **os.environ,

@@ -22,8 +22,9 @@ from tests.support.server_process import start_server
 
 NEWEST: Final = "4.3"
 _VERSIONS: Final = {NEWEST: None, "4.4": "4.4.0"}
-UPSTREAMS: Final = (*_VERSIONS, "kfake", "coterie")
-_KFAKE: Final = Path(__file__).with_name("kfake")
+KFAKE: Final = "kfake"
+UPSTREAMS: Final = (*_VERSIONS, KFAKE, "coterie")
+_PROGRAM: Final = Path(__file__).with_name(KFAKE)
 _BUILD_S: Final = 600.0
 _NODES: Final = 3
 
@@ -37,6 +38,9 @@ class ForeignCluster(NamedTuple):
 
 
 Upstream: TypeAlias = KafkaCluster | ForeignCluster
+NO_AUTHORIZER: Final = ("--authorizer", "none")
+"""For nodes in front of kfake, which has ACL APIs and enforces nothing: by its bindings,
+which are none, nothing is allowed."""
 
 
 @contextmanager
@@ -52,7 +56,7 @@ def running_upstream(name: str, jars: Path, directory: Path) -> Iterator[Upstrea
             yield cluster
         return
     clients = fetch_jars(jars)
-    if name == "kfake":
+    if name == KFAKE:
         with _kfake(directory) as bootstrap:
             yield ForeignCluster(bootstrap, clients, {})
         return
@@ -64,9 +68,9 @@ def running_upstream(name: str, jars: Path, directory: Path) -> Iterator[Upstrea
 @contextmanager
 def _kfake(directory: Path) -> Iterator[str]:
     directory.mkdir(parents=True, exist_ok=True)
-    program = directory / "kfake"
+    program = directory / KFAKE
     try:
-        build = run(["go", "build", "-C", str(_KFAKE), "-o", str(program)], _BUILD_S)
+        build = run(["go", "build", "-C", str(_PROGRAM), "-o", str(program)], _BUILD_S)
     except FileNotFoundError as error:
         raise Unavailable("go is not installed") from error
     if build.exit_code:

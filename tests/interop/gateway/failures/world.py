@@ -15,8 +15,14 @@ from typing import Final, TypeAlias
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
+from tests.interop.gateway.cluster import KafkaCluster
 from tests.interop.gateway.nodes import GatewayNodes
-from tests.interop.gateway.upstreams import NEWEST, Upstream, running_upstream
+from tests.interop.gateway.upstreams import (
+    NEWEST,
+    NO_AUTHORIZER,
+    Upstream,
+    running_upstream,
+)
 
 from . import scenarios
 from .exactly_once import kill_nodes_under_transactions
@@ -61,7 +67,10 @@ async def started(
     async with AdminClient(cluster.bootstrap) as admin:
         created = await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
         assert not created.errors, created.errors
-    gateway = await asyncio.to_thread(GatewayNodes, cluster.bootstrap, _NAME, _SETTINGS)
+    words = _SETTINGS
+    if not isinstance(cluster, KafkaCluster):
+        words += NO_AUTHORIZER
+    gateway = await asyncio.to_thread(GatewayNodes, cluster.bootstrap, _NAME, words)
     with gateway:
         say("three nodes are ready")
         names = [f"commits-{index}" for index in range(groups)]
