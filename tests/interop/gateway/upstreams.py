@@ -39,8 +39,8 @@ class ForeignCluster(NamedTuple):
 
 Upstream: TypeAlias = KafkaCluster | ForeignCluster
 NO_AUTHORIZER: Final = ("--authorizer", "none")
-"""For nodes in front of kfake, which has ACL APIs and enforces nothing: by its bindings,
-which are none, nothing is allowed."""
+"""For nodes in front of kfake, which has ACL APIs, no bindings, and no authorizer: by
+them, nothing would be allowed."""
 
 
 @contextmanager
