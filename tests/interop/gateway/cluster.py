@@ -36,6 +36,8 @@ JVM: Final = (
     "-XX:ReservedCodeCacheSize=128m",
     "-XX:+ExitOnOutOfMemoryError",
 )
+_SERVES_S: Final = 3 * START_S
+"""The cores may be busy with two brokers, three nodes and their clients."""
 _SETTINGS: Final[Mapping[str, str]] = {
     **BASE,
     "group.coordinator.rebalance.protocols": "classic",
@@ -113,7 +115,7 @@ class ClusterBroker:
         """Wait until the broker serves clients. Raises AssertionError."""
         eventually(
             lambda: not self.is_running or listens(self.port),
-            within_s=START_S,
+            within_s=_SERVES_S,
             expected=f"broker {self.node_id} of Kafka serves",
         )
         assert self.is_running, f"broker {self.node_id} ended\n{self.log}"

@@ -109,7 +109,9 @@ async def run(
         async with started(cluster, directory, groups=groups, random=random) as world:
             for name, times in counts.items():
                 if times:
-                    found.append(await SCENARIOS[name](world, times))
+                    findings = await SCENARIOS[name](world, times)
+                    found.append(findings)
+                    world.say("\n".join((HEADER, findings.row(), *findings.failures)))
             plain = world.commits.histories.values()
             transactions = world.transactions.histories.values()
     lines = [HEADER, *(each.row() for each in found)]
