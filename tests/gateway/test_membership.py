@@ -142,9 +142,12 @@ async def test_nodes_share_the_shards_evenly_and_move_few(
                 await c.until(lambda: len(c.shards) == 2)
                 assert a.shards < before
                 assert a.shards | b.shards | c.shards == set(range(SHARDS))
+                assert not b.membership.view.former
             await a.until(lambda: len(a.shards) == 3)
             await b.until(lambda: len(b.shards) == 3)
             assert a.shards | b.shards == set(range(SHARDS))
+            for each in (a, b):
+                assert [name for name, _ in each.membership.view.former] == ["c"]
         await a.until(lambda: len(a.shards) == SHARDS)
     assert a.events[-1] == "leave"
     assert "lost" not in a.events

@@ -10,6 +10,7 @@ import pytest
 
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.config import make_settings
+from coterie.client import ConfigResource, ConfigResourceType
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.group_member import GroupMember
@@ -119,6 +120,26 @@ async def test_a_node_that_joins_takes_shards_with_their_groups(
             await share(a, b)
             assert not active(a) & active(b)
             assert await committed(b.address) == {7}
+
+
+async def test_configurations_of_groups_that_are_set_through_the_gateway_apply(
+    upstream: Kafka,
+) -> None:
+    heartbeat = "consumer.heartbeat.interval.ms"
+    resource = ConfigResource(ConfigResourceType.GROUP, "configured")
+    async with running(upstream, "configs", "a") as (node,):
+        configs = node.broker.catalog.group_configs
+        async with AdminClient(node.address) as admin:
+            (await admin.alter_configs({resource: {heartbeat: "7000"}})).all()
+            await until(
+                lambda: configs.heartbeat_interval_ms("configured") == 7_000,
+                "the interval of the group",
+            )
+            (await admin.alter_configs({resource: {heartbeat: None}})).all()
+            await until(
+                lambda: configs.heartbeat_interval_ms("configured") == 5_000,
+                "the default interval",
+            )
 
 
 async def test_a_member_stays_while_its_coordinator_moves(upstream: Kafka) -> None:

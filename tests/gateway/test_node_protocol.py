@@ -14,11 +14,11 @@ from coterie.gateway.node_protocol import (
     write_assignment,
     write_metadata,
 )
-from coterie.gateway.view import NodeInfo, View
+from coterie.gateway.view import FormerNode, NodeInfo, View
 
 A = NodeInfo("a", "host-a", 9092, 9093, "1.0")
 B = NodeInfo("b", "host-b", 9092, 9093, "1.1", brokers=(1, 3))
-VIEW = View((A, B), (0, 1, -1, 0), 7)
+VIEW = View((A, B), (0, 1, -1, 0), 7, (FormerNode("c", 60_000),))
 BYTES = write_assignment(NodeAssignment(VIEW))
 
 

@@ -88,8 +88,9 @@ def run(
     return CommandOutput(done.stdout, done.stderr, done.returncode)
 
 
-def fetch_jars(into: Path) -> Path:
-    """Fetch Kafka's jars with Maven; return the folder.
+def fetch_jars(into: Path, version: str | None = None) -> Path:
+    """Fetch Kafka's jars with Maven; return the folder. The default is the version of
+    `pom.xml`.
 
     Raises:
         Unavailable: Java or Maven is missing, or Maven Central cannot be reached.
@@ -97,7 +98,8 @@ def fetch_jars(into: Path) -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Unavailable(f"{program} is not installed")
-    if not any(into.glob("kafka-tools-*.jar")) and not _copied(POM, into):
+    words = [] if version is None else [f"-Dkafka.version={version}"]
+    if not any(into.glob("kafka-tools-*.jar")) and not _copied(POM, into, *words):
         raise Unavailable("Maven could not fetch its jars")
     return into
 
@@ -115,10 +117,10 @@ def fetch_spark_kafka(into: Path) -> bool:
     return shutil.which("mvn") is not None and _copied(_SPARK_KAFKA_POM, into)
 
 
-def _copied(pom: Path, into: Path) -> bool:
+def _copied(pom: Path, into: Path, *words: str) -> bool:
     goal = "dependency:copy-dependencies"
     command = ["mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={into}"]
-    return run(command, FETCH_S).exit_code == 0
+    return run([*command, *words], FETCH_S).exit_code == 0
 
 
 class GroupCommand:

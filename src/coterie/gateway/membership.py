@@ -52,7 +52,7 @@ from coterie.gateway.node_protocol import (
 from coterie.gateway.plan import GatewayPlan
 from coterie.gateway.preflight import PROTOCOL_TYPE
 from coterie.gateway.shard_assignment import NO_CLAIM, Claim
-from coterie.gateway.view import NO_VIEW, NodeInfo, View
+from coterie.gateway.view import NO_VIEW, FormerNodes, NodeInfo, View
 from coterie.types import MemberId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -98,6 +98,7 @@ class NodeMembership:
         self._events = events
         self._clock_ms = clock_ms
         self._started_ms = time.time_ns() // 1_000_000
+        self._former = FormerNodes(clock_ms)
         self._claim = NO_CLAIM
         self._generation = -1
         """The generation whose assignment the node has; -1 without one."""
@@ -241,9 +242,14 @@ class NodeMembership:
         """Assign the shards, as the leader."""
         assignments = assign_nodes(members, self._shard_count, self.view)
         return {
-            member_id: write_assignment(assignment)
+            member_id: write_assignment(
+                assignment._replace(view=self._with_former(assignment.view))
+            )
             for member_id, assignment in assignments.items()
         }
+
+    def _with_former(self, view: View) -> View:
+        return view._replace(former=self._former.of_next(self.view, view))
 
     async def _assigned(self, assignment: bytes, generation: int) -> None:
         try:
@@ -253,7 +259,7 @@ class NodeMembership:
             _LOGGER.error("the assignment of generation %d: %s", generation, error)
             await self._lost()
             return
-        view = read.view
+        view = self._with_former(read.view)
         shards = frozenset(
             shard
             for shard, owner in enumerate(view.owners)

@@ -47,6 +47,7 @@ from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.acls import AclFeed
 from coterie.gateway.upstream.catalog_feed import BrokerListing, CatalogFeed
 from coterie.gateway.upstream.client import UpstreamClient
+from coterie.gateway.upstream.group_configs import GroupConfigFeed
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.gateway.upstream.transactions import TransactionClient
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
@@ -175,6 +176,9 @@ class Gateway:
             acls = AclFeed(cluster, broker.data, broker.acls)
             running.push_async_callback(acls.close)
             await acls.start()
+        configs = GroupConfigFeed(cluster, broker.data)
+        running.push_async_callback(configs.close)
+        await configs.start()
         broker.runtime.start(topic.partition_count, topic.name)
 
     def _learn_brokers(self, listing: BrokerListing) -> None:

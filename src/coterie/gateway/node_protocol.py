@@ -11,7 +11,7 @@ import struct
 from typing import Final, NamedTuple, TypeVar
 
 from coterie.errors import MalformedFrame
-from coterie.gateway.view import NodeInfo, View
+from coterie.gateway.view import FormerNode, NodeInfo, View
 from coterie.wire.codec import decode, encode
 from coterie.wire.schema import Message, Struct, array, boolean, int32, int64, string
 
@@ -65,11 +65,19 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
         return _info(self)
 
 
+class FormerNodeAge(Struct):
+    """A `FormerNode`."""
+
+    name: str = string()
+    age_ms: int = int64()
+
+
 class ShardAssignment(Message, versions="0", flexible="0+"):
-    """The live nodes and, for each shard, the position of its owner; see
-    `NodeAssignment` for the rest."""
+    """The live nodes and, for each shard, the position of its owner; nodes that have
+    left; see `NodeAssignment` for the rest."""
 
     nodes: list[NodeAddress] = array(NodeAddress)
+    former: list[FormerNodeAge] = array(FormerNodeAge)
     owners: list[int] = array("int32")
     is_interim: bool = boolean()
     has_to_release: bool = boolean()
@@ -114,6 +122,7 @@ def write_assignment(assignment: NodeAssignment) -> bytes:
     return _write(
         ShardAssignment(
             nodes=nodes,
+            former=[FormerNodeAge(name=name, age_ms=age) for name, age in view.former],
             owners=list(view.owners),
             is_interim=assignment.is_interim,
             has_to_release=assignment.has_to_release,
@@ -128,7 +137,8 @@ def read_assignment(data: bytes, generation: int) -> NodeAssignment:
     for shard, owner in enumerate(read.owners):
         if not -1 <= owner < count:
             raise MalformedFrame(f"shard {shard} has owner {owner} of {count} nodes")
-    view = View(tuple(map(_info, read.nodes)), tuple(read.owners), generation)
+    former = tuple(FormerNode(each.name, each.age_ms) for each in read.former)
+    view = View(tuple(map(_info, read.nodes)), tuple(read.owners), generation, former)
     return NodeAssignment(view, read.is_interim, read.has_to_release)
 
 

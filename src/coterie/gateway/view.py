@@ -4,12 +4,17 @@ them."""
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 FIRST_NODE_ID: Final = 1_000_000_000
 """The smallest node id of a gateway node in responses to clients: far above the ids of
 brokers, and positive, as Kafka's clients compute 2,147,483,647 - id."""
 _NODE_IDS: Final = 1_000_000_000
+FORMER_MS: Final = 1_800_000
+"""How long the id of a node that has left is still listed in Metadata: for longer than
+librdkafka keeps a coordinator that is not used, by default 15 minutes
+(`metadata.max.age.ms`)."""
 
 
 class NodeInfo(NamedTuple):
@@ -35,7 +40,19 @@ class NodeInfo(NamedTuple):
         It depends on the name alone: clients keep connections by node id, so an id must
         not move to another address when a node joins or leaves.
         """
-        return FIRST_NODE_ID + zlib.crc32(self.name.encode()) % _NODE_IDS
+        return node_id_of(self.name)
+
+
+def node_id_of(name: str) -> int:
+    """Return the node id of the node with this name."""
+    return FIRST_NODE_ID + zlib.crc32(name.encode()) % _NODE_IDS
+
+
+class FormerNode(NamedTuple):
+    """A node that has left, and for how long it had at the assignment."""
+
+    name: str
+    age_ms: int
 
 
 class View(NamedTuple):
@@ -45,6 +62,8 @@ class View(NamedTuple):
     owners: tuple[int, ...]
     """The position in `nodes` of the owner, by shard; -1 for none."""
     generation: int
+    former: tuple[FormerNode, ...] = ()
+    """The nodes that have left, for `FORMER_MS` each."""
 
     def owner(self, shard: int) -> NodeInfo | None:
         """Return the node that owns a shard; None while it has no owner."""
@@ -54,3 +73,32 @@ class View(NamedTuple):
 
 NO_VIEW: Final = View((), (), -1)
 """The view of a node that has not joined yet."""
+
+
+class FormerNodes:
+    """The nodes that have left, as one node knows them. `clock_ms` is steady."""
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        self._left_ms: dict[str, int] = {}
+
+    def of_next(self, before: View, after: View) -> tuple[FormerNode, ...]:
+        """Return the former nodes at the time of a view `after`: those of both views,
+        and the nodes of `before` that it lacks."""
+        now_ms = self._clock_ms()
+        left_ms = self._left_ms
+        for node in before.nodes:
+            left_ms.setdefault(node.name, now_ms)
+        for name, age_ms in after.former:
+            left_ms[name] = min(left_ms.get(name, now_ms), now_ms - age_ms)
+        for node in after.nodes:
+            left_ms.pop(node.name, None)
+        self._left_ms = {
+            name: each_ms
+            for name, each_ms in sorted(left_ms.items())
+            if now_ms - each_ms < FORMER_MS
+        }
+        return tuple(
+            FormerNode(name, now_ms - each_ms)
+            for name, each_ms in self._left_ms.items()
+        )

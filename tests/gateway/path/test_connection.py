@@ -49,7 +49,7 @@ def upstream() -> Iterator[ThreadServer]:
         with server.client() as client:
             topics = [
                 CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-                for name in ("t", "large", "acks0", "closed", "bytes")
+                for name in ("t", "large-12", "large-18", "acks0", "closed", "bytes")
             ]
             client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
         yield server
@@ -82,6 +82,12 @@ def fetch(topic: str, *, wait_ms: int = 0, min_bytes: int = 0) -> FetchRequest:
         max_bytes=10_000_000,
         topics=[FetchTopic(topic=topic, partitions=[partition])],
     )
+
+
+def topic_id(client: WireClient, topic: str) -> bytes:
+    listed = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    found: bytes = listed.topics[0].topic_id
+    return found
 
 
 def heartbeat(group_id: str = "g") -> HeartbeatRequest:
@@ -161,19 +167,23 @@ def test_requests_may_arrive_byte_by_byte(gateway: ThreadGateway) -> None:
     assert answers[-1].responses[0].partitions[0].error_code == 0
 
 
+@pytest.mark.parametrize("version", [FETCH_VERSION, 18])
 def test_large_frames_pass_unchanged(
-    gateway: ThreadGateway, upstream: ThreadServer
+    gateway: ThreadGateway, upstream: ThreadServer, version: int
 ) -> None:
+    topic = f"large-{version}"
     value = random.Random(1).randbytes(LARGE_BYTES)
     with gateway.client(0) as client, upstream.client(0) as direct:
+        request = fetch(topic)
+        request.topics[0].topic_id = topic_id(direct, topic)
         for _ in range(3):
-            sent = client.call(produce("large", value), PRODUCE_VERSION)
+            sent = client.call(produce(topic, value), PRODUCE_VERSION)
             assert sent.responses[0].partition_responses[0].error_code == 0
-        client.send(fetch("large"), FETCH_VERSION)
+        client.send(request, version)
         client.send(heartbeat())
-        client.send(fetch("large"), FETCH_VERSION)
+        client.send(request, version)
         through = [client.receive() for _ in range(3)]
-        wanted = direct.call(fetch("large"), FETCH_VERSION)
+        wanted = direct.call(request, version)
     assert through[0].responses[0].partitions[0].records.count(value) == 3
     assert through[0].responses == through[2].responses == wanted.responses
 
@@ -225,7 +235,7 @@ def test_every_port_describes_the_gateway(
         )
         listed = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
     ranges = {each.api_key: each.max_version for each in versions.api_keys}
-    assert ranges[ApiKey.FETCH] == 15
+    assert ranges[ApiKey.FETCH] == 18
     addresses = {each.node_id: (each.host, each.port) for each in listed.brokers}
     assert addresses == {
         1: ("127.0.0.1", gateway.port + 1),
@@ -287,7 +297,7 @@ def header(key: int, version: int) -> bytes:
         (100_000_000).to_bytes(4) + header(ApiKey.METADATA, 9)[4:],
         (2_000_000_000).to_bytes(4) + bytes(8),
         frame_of(b"\0\0\0\x03\0\0\0\1"),
-        header(ApiKey.FETCH, 16),
+        header(ApiKey.FETCH, 19),
         header(ApiKey.METADATA, 99),
         header(ApiKey.METADATA, -1),
         header(ApiKey.HEARTBEAT, 99),

@@ -11,11 +11,14 @@ import pytest
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.path.connection import EXPECTED_MAX
 from coterie.wire.api import ApiKey
+from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
+from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.produce import NodeEndpoint
 from tests.broker.server.harness import WireClient
-from tests.gateway.path.fake_upstream import FakeUpstream
+from tests.gateway.path.fake_upstream import BROKER_ID, FakeUpstream
 from tests.gateway.path.gateway import ThreadGateway
 from tests.support.waiting import eventually
 
@@ -96,6 +99,34 @@ def test_a_frame_is_forwarded_before_it_is_complete(
         assert client._exactly(400_000) == answer[:400_000]
         connection.socket.sendall(answer[400_000:])
         assert client._exactly(len(answer) - 400_000) == answer[400_000:]
+
+
+def test_leaders_in_fetch_responses_have_addresses_of_the_gateway_or_none(
+    gateway: ThreadGateway, upstream: FakeUpstream
+) -> None:
+    broker = upstream.broker
+    leader = NodeEndpoint(node_id=BROKER_ID, host=broker.host, port=broker.port)
+    body = b"\0" + encode(FetchResponse(node_endpoints=[leader]), 17)
+
+    with gateway.client(0) as client:
+        for _ in range(2):
+            client.send(FetchRequest(), 17)
+        connection = upstream.accept()
+        connection.answer(connection.receive().correlation_id, body)
+        whole = client.receive()
+        client.socket.sendall(request(9))
+        second = frame_of(connection.receive().correlation_id.to_bytes(4) + body)
+        connection.socket.sendall(second[:12])
+        assert client._exactly(12) == second[:12]
+        client._buffer = second[:12]
+        third = frame_of(connection.receive().correlation_id.to_bytes(4))
+        connection.socket.sendall(second[12:] + third)
+        in_parts = client.receive()
+        assert correlation_id(client) == 9
+
+    [moved] = whole.node_endpoints
+    assert (moved.host, moved.port) == ("127.0.0.1", gateway.port + 1)
+    assert in_parts.node_endpoints == []
 
 
 @pytest.mark.slow

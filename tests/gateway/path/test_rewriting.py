@@ -19,7 +19,7 @@ from coterie.gateway.path.rewriting import (
     Rewrite,
     Rewriting,
 )
-from coterie.gateway.view import NodeInfo, View
+from coterie.gateway.view import FORMER_MS, FormerNode, NodeInfo, View, node_id_of
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
@@ -196,6 +196,29 @@ def test_a_broker_keeps_its_port_while_it_is_down() -> None:
 
     ports = {each["nodeid"]: each["port"] for each in read["brokers"]}
     assert ports == {3: 9002, A.node_id: 9000}
+
+
+def test_nodes_that_have_left_are_listed_for_a_while() -> None:
+    seconds = [100.0]
+    former = (FormerNode(B.name, 0), FormerNode("old", FORMER_MS - 1))
+    view = View((A,), (), 1, former)
+    addresses = Addresses(lambda: view, A, lambda: seconds[0])
+    rewriting = make_rewriting(addresses=addresses)
+
+    def listed() -> dict[int, tuple[str, int]]:
+        brokers = rewritten(metadata(), 9, rewriting)["brokers"]
+        return {each["nodeid"]: (each["host"], each["port"]) for each in brokers}
+
+    alive = {3: ("gw-a", 9002), 1: ("gw-a", 9001), A.node_id: ("gw-a", 9000)}
+    found = listed()
+    assert found.items() >= alive.items()
+    left = {B.node_id, node_id_of("old")}
+    assert found.keys() - alive.keys() == left
+    assert {found[each] for each in left} <= {alive[3], alive[1]}, "not the groups'"
+    seconds[0] += 1
+    assert listed().keys() - alive.keys() == {B.node_id}
+    seconds[0] += FORMER_MS / 1_000
+    assert listed() == alive
 
 
 def test_brokers_move_to_the_nodes_that_are_alive() -> None:
@@ -425,7 +448,7 @@ def test_api_versions_joins_both_servers(version: int, is_coordination: bool) ->
 
     found = ranges_of(read)
     assert found[ApiKey.PRODUCE] == (0, 13)
-    assert found[ApiKey.FETCH] == (4, 15)
+    assert found[ApiKey.FETCH] == (4, 18)
     assert found[ApiKey.METADATA] == (0, 12)  # upstream has 9; translated
     assert found[ApiKey.API_VERSIONS] == (0, 4)
     assert found[ApiKey.FIND_COORDINATOR] == (0, 3)
@@ -499,7 +522,7 @@ def test_share_and_streams_groups_are_not_served(key: int) -> None:
         make_rewriting().of(key, 0)
 
 
-@pytest.mark.parametrize("key", [key for key in CAPS if key != ApiKey.FETCH])
+@pytest.mark.parametrize("key", CAPS)
 def test_truncated_responses_are_refused(key: int) -> None:
     response = api_of(ApiKey(key)).response
     version = CAPS[key].high

@@ -3,8 +3,9 @@
     python -m tests.interop.gateway build/kafka tests/real_clients -n 0
     python -m tests.interop.gateway build/kafka --nodes 1 --kafka 2.8 tests/real_clients
     python -m tests.interop.gateway build/kafka --upstream HOST:PORT tests/real_clients
+    python -m tests.interop.gateway build/kafka --upstream kfake tests/real_clients
 
-It starts three brokers of Apache Kafka, set to the classic group protocol only, and
+It starts three brokers (`upstreams.py`), or one of an older release of Kafka, and
 gateway nodes in front of them, and calls pytest with COTERIE_TEST_BOOTSTRAP. Arguments
 that are not listed by --help go to pytest.
 """
@@ -21,14 +22,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.interop.gateway.cluster import KafkaCluster
 from tests.interop.gateway.nodes import GatewayNodes
-from tests.interop.kafka import Unavailable, fetch_jars
+from tests.interop.gateway.upstreams import (
+    KFAKE,
+    NEWEST,
+    NO_AUTHORIZER,
+    UPSTREAMS,
+    running_upstream,
+)
+from tests.interop.kafka import Unavailable
 from tests.interop.versions.nodes import RELEASES, fetch, running
 from tests.real_clients.confluent_admin import FOREIGN_BROKER
 from tests.real_clients.conftest import OFFSETS_TOPIC, SETTINGS
 
-_NEWEST: Final = "4.3"
+_OLDER: Final = [each.name for each in RELEASES if each.name != NEWEST]
 
 
 def main(words: list[str]) -> int:
@@ -38,18 +45,21 @@ def main(words: list[str]) -> int:
     parser.add_argument("--nodes", type=int, default=3, help="gateway nodes")
     parser.add_argument(
         "--kafka",
-        choices=[release.name for release in RELEASES],
-        default=_NEWEST,
-        help=f"release of Kafka; others than {_NEWEST} are one broker",
+        choices=_OLDER,
+        help="an older release of Kafka, as one broker",
     )
-    parser.add_argument("--upstream", help="brokers that run already")
+    parser.add_argument(
+        "--upstream",
+        default=NEWEST,
+        help=f"{', '.join(UPSTREAMS)}, or HOST:PORT,... of brokers that run already",
+    )
     options, rest = parser.parse_known_args(words)
     try:
         with (
             tempfile.TemporaryDirectory() as directory,
             _upstream(options, Path(directory)) as (bootstrap, brokers),
         ):
-            return _run(bootstrap, brokers, options.nodes, rest)
+            return _run(bootstrap, brokers, options, rest)
     except Unavailable as reason:
         sys.stderr.write(f"nothing was run: {reason}\n")
         return 0
@@ -61,25 +71,31 @@ def _upstream(
 ) -> Iterator[tuple[str, int]]:
     """Yield the upstream cluster's addresses and its number of brokers."""
     jars = options.jars.absolute()
-    if options.upstream:
-        yield options.upstream, options.upstream.count(",") + 1
-    elif options.kafka == _NEWEST:
-        with KafkaCluster(fetch_jars(jars), directory) as cluster:
-            yield cluster.bootstrap, len(cluster.brokers)
-    else:
+    if options.kafka:
         [release] = [each for each in RELEASES if each.name == options.kafka]
         versions = fetch(release, jars.with_name("kafka-versions"))
         with running(release, versions, directory) as bootstrap:
             yield bootstrap, 1
+    elif options.upstream in UPSTREAMS:
+        with running_upstream(options.upstream, jars, directory) as cluster:
+            yield cluster.bootstrap, cluster.bootstrap.count(",") + 1
+    else:
+        yield options.upstream, options.upstream.count(",") + 1
 
 
-def _run(bootstrap: str, brokers: int, nodes: int, words: list[str]) -> int:
+def _run(
+    bootstrap: str, brokers: int, options: argparse.Namespace, words: list[str]
+) -> int:
     settings = [
         word
         for name, value in SETTINGS.items()
         for word in ("--set", f"{name}={value}")
     ]
-    gateway = GatewayNodes(bootstrap, "tests", settings, nodes=nodes, brokers=brokers)
+    if options.upstream == KFAKE and not options.kafka:
+        settings += NO_AUTHORIZER
+    gateway = GatewayNodes(
+        bootstrap, "tests", settings, nodes=options.nodes, brokers=brokers
+    )
     with gateway:
         environment = {
             **os.environ,

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from tests.interop.gateway.nodes import consecutive_ports
 from tests.interop.kafka import (
     BASE,
     CLUSTER_ID,
     START_S,
     STOP_S,
-    free_ports,
     java_command,
     listens,
 )
@@ -36,6 +36,8 @@ JVM: Final = (
     "-XX:ReservedCodeCacheSize=128m",
     "-XX:+ExitOnOutOfMemoryError",
 )
+_SERVES_S: Final = 3 * START_S
+"""The cores may be busy with two brokers, three nodes and their clients."""
 _SETTINGS: Final[Mapping[str, str]] = {
     **BASE,
     "group.coordinator.rebalance.protocols": "classic",
@@ -113,7 +115,7 @@ class ClusterBroker:
         """Wait until the broker serves clients. Raises AssertionError."""
         eventually(
             lambda: not self.is_running or listens(self.port),
-            within_s=START_S,
+            within_s=_SERVES_S,
             expected=f"broker {self.node_id} of Kafka serves",
         )
         assert self.is_running, f"broker {self.node_id} ended\n{self.log}"
@@ -150,7 +152,8 @@ class KafkaCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.jars = jars
-        ports = free_ports(2 * size)
+        first = consecutive_ports(2 * size)  # a broker keeps them while it is down
+        ports = range(first, first + 2 * size)
         ids = range(1, size + 1)
         voters = ",".join(
             f"{node_id}@127.0.0.1:{port}"

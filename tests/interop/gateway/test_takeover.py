@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any, Final
 
 import pytest
@@ -17,6 +18,7 @@ from coterie.broker.runtime.shards import partition_for
 from tests.interop.conftest import Broker
 from tests.interop.gateway.nodes import GatewayNodes
 from tests.real_clients.confluent_admin import create_topic
+from tests.support.waiting import eventually
 
 PARTITIONS: Final = 4
 SHARDS: Final = 12
@@ -114,3 +116,43 @@ def test_groups_of_a_killed_node_go_on_with_their_offsets(
         assert sum(group.acknowledged.values()) == 80
         assert not group.lost, "the members stayed in their groups"
         group.close()
+
+
+@pytest.mark.slow
+def test_offsets_join_a_transaction_after_the_groups_coordinator_has_left(
+    gateway: GatewayNodes, broker: Broker
+) -> None:
+    topic = f"owner-{secrets.token_hex(4)}"
+    create_topic(broker.bootstrap, topic, partitions=1)
+    other, killed = gateway.nodes  # the port of the broker is at the first one
+    settings = {"bootstrap.servers": other.bootstrap}
+    consumer = Consumer({**settings, "group.id": group_of(killed, "transactions")})
+    producer = Producer({**settings, "transactional.id": topic})
+    producer.init_transactions(WAIT_S)
+
+    def commit(offset: int) -> None:
+        producer.begin_transaction()
+        offsets = [TopicPartition(topic, 0, offset)]
+        metadata = consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction(offsets, metadata, WAIT_S)
+        producer.commit_transaction(WAIT_S)
+
+    def has_left() -> bool:
+        """Return whether Metadata has not the address of the killed node any more."""
+        listed = producer.list_topics(topic, timeout=WAIT_S).brokers.values()
+        return killed.addresses[0][1] not in [each.port for each in listed]
+
+    commit(1)
+    killed.kill()
+    eventually(has_left, within_s=WAIT_S, expected="the view without the node")
+    thread = Thread(target=commit, args=(2,), daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    assert not thread.is_alive(), "send_offsets_to_transaction hangs"
+    assert committed(consumer, topic) == 2
+    consumer.close()
+
+
+def committed(consumer: Consumer, topic: str) -> int:
+    [found] = consumer.committed([TopicPartition(topic, 0)], timeout=WAIT_S)
+    return found.offset

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.broker.catalog.configs import JAVA_INTEGER, invalid_config
@@ -199,6 +200,18 @@ class GroupConfigs:
             else:
                 own[name] = _parsed(GROUP_CONFIGS[name], text)
         self._check(own)
+        return Entry(EntryKind.GROUP_CONFIG, group_id, own or None)
+
+    def copied(self, group_id: GroupId, texts: Mapping[str, str]) -> Entry:
+        """Return the entry of a group with what another cluster has accepted.
+
+        Names and values that are unknown here are left out.
+        """
+        own: dict[str, Value] = {}
+        for name, text in texts.items():
+            if name in GROUP_CONFIGS:
+                with suppress(ApiError):
+                    own[name] = _parsed(GROUP_CONFIGS[name], text)
         return Entry(EntryKind.GROUP_CONFIG, group_id, own or None)
 
     def replay(self, group_id: GroupId, value: Mapping[str, Any] | None) -> None:

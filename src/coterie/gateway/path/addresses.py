@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from coterie.client.connection import Address
-from coterie.gateway.view import NodeInfo, View
+from coterie.gateway.view import FORMER_MS, NodeInfo, View, node_id_of
 
 
 class UpstreamBroker(NamedTuple):
@@ -46,6 +46,7 @@ class Addresses:
         self._positions: dict[int, int] = {}
         self._counted: View | None = None
         """The view whose brokers are in `_positions`."""
+        self._former_until_s: dict[int, float] = {}
         self._advertised: dict[int, Address] = {}
         self._moved_s: dict[int, float] = {}
         """When another address than before was advertised, by broker."""
@@ -56,6 +57,14 @@ class Addresses:
     def nodes(self) -> tuple[NodeInfo, ...]:
         """The live nodes of the gateway; this one alone before it has joined."""
         return self._current().nodes or (self._own,)
+
+    @property
+    def former_ids(self) -> list[int]:
+        """The node ids of nodes of the gateway that have left not long ago."""
+        self._current()
+        now_s = self._seconds()
+        until_s = self._former_until_s
+        return [each for each, end_s in until_s.items() if now_s < end_s]
 
     @property
     def brokers(self) -> Mapping[int, Address]:
@@ -133,4 +142,9 @@ class Addresses:
         if view is not self._counted:
             self._counted = view
             self.learn_ids(each for node in view.nodes for each in node.brokers)
+            now_s = self._seconds()
+            self._former_until_s = {
+                node_id_of(name): now_s + (FORMER_MS - age_ms) / 1000
+                for name, age_ms in view.former
+            }
         return view

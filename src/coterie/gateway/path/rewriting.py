@@ -4,15 +4,14 @@ A rewritten response is decoded only as far as needed: those of Metadata and
 DescribeTopicPartitions can have 100,000 partitions, which stay as they are.
 
 Rewritten are ApiVersions, Metadata, DescribeCluster, FindCoordinator, ListGroups of
-brokers, the internal topic in DescribeTopicPartitions, and the addresses in Produce
-responses (KIP-951). Fetch responses have them from version 16 on, after the records;
-the gateway advertises version 15, which differs in nothing else that consumers use.
+brokers, the internal topic in DescribeTopicPartitions, and the addresses in responses
+of Produce and Fetch (KIP-951).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ from coterie.errors import MalformedFrame
 from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
+from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
 from coterie.gateway.path.metadata_versions import TopicNames, Translated
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
@@ -49,7 +49,7 @@ from coterie.wire.messages.find_coordinator import (
 )
 from coterie.wire.messages.list_groups import ListGroupsResponse
 from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.produce import NodeEndpoint, ProduceResponse
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import NO_VERSIONS, Message, Versions
 
@@ -85,7 +85,7 @@ _UUID_BYTES: Final = 16
 CAPS: Final[Mapping[int, Versions]] = {
     ApiKey.API_VERSIONS: _API_VERSIONS,
     ApiKey.PRODUCE: Versions(0, 13),
-    ApiKey.FETCH: Versions(0, 15),
+    ApiKey.FETCH: Versions(0, 18),
     ApiKey.METADATA: Versions(0, 13),
     ApiKey.DESCRIBE_CLUSTER: Versions(0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Versions(0, 0),
@@ -154,6 +154,8 @@ class Rewriting:
                 raise MalformedFrame(reason) from None
         rewriter = self._rewriters.get(key)
         rewrite: Rewrite | None = None
+        if key == ApiKey.FETCH and version >= LEADERS_SINCE:
+            rewrite = FetchRewrite(version, self._replace_leaders)
         if rewriter is not None and not (
             key == ApiKey.PRODUCE and version < _ENDPOINTS_SINCE
         ):
@@ -299,10 +301,7 @@ class Rewriting:
         self._learn((each.node_id, each.host, each.port) for each in brokers)
         for each in brokers:
             each.host, each.port = self._addresses.advertised(each.node_id)
-        brokers += [
-            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
-            for node in self._addresses.nodes
-        ]
+        brokers += self._nodes(brokers)
         rest = self._mark_internal(
             body[end:],
             is_compact=version in MetadataResponse.FLEXIBLE,
@@ -311,6 +310,32 @@ class Rewriting:
         if version == 0:  # without is_internal
             rest = body[end:]
         return body[:begin] + _brokers(version).encode(brokers) + rest
+
+    def _nodes(
+        self, brokers: Sequence[MetadataResponseBroker]
+    ) -> list[MetadataResponseBroker]:
+        """Return the nodes of the gateway, and those that have left not long ago.
+
+        librdkafka drops a broker that Metadata does not list, and then waits for a
+        connection to it when it was the coordinator of a group that
+        `send_offsets_to_transaction` has looked up before (librdkafka#5511). So the id
+        of a node that has left gets the port of a broker, at a live node, where the
+        response is NOT_COORDINATOR. The port of a broker lists none of the gateway's
+        groups, so that none is listed twice.
+        """
+        nodes = [
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
+            for node in self._addresses.nodes
+        ]
+        if brokers:
+            for node_id in self._addresses.former_ids:
+                broker = brokers[node_id % len(brokers)]
+                nodes.append(
+                    MetadataResponseBroker(
+                        node_id=node_id, host=broker.host, port=broker.port
+                    )
+                )
+        return nodes
 
     def _describe_cluster(self, version: int, body: bytes) -> bytes:
         response = _decoded(DescribeClusterResponse, version, body)
@@ -357,15 +382,17 @@ class Rewriting:
         return encode(response, version)
 
     def _produce(self, version: int, body: bytes) -> bytes:
-        """Replace the addresses of leaders that have moved (KIP-951)."""
         response = _decoded(ProduceResponse, version, body)
-        endpoints = response.node_endpoints
-        if not endpoints:
+        if not response.node_endpoints:
             return body
-        self._learn((each.node_id, each.host, each.port) for each in endpoints)
-        for each in endpoints:
-            each.host, each.port = self._addresses.advertised(each.node_id)
+        self._replace_leaders(response.node_endpoints)
         return encode(response, version)
+
+    def _replace_leaders(self, leaders: list[NodeEndpoint]) -> None:
+        """Replace the addresses of leaders that have moved (KIP-951)."""
+        self._learn((each.node_id, each.host, each.port) for each in leaders)
+        for each in leaders:
+            each.host, each.port = self._addresses.advertised(each.node_id)
 
     def _learn(self, brokers: Iterable[tuple[int, str, int]]) -> None:
         """Store the addresses of brokers. Raises MalformedFrame for a negative id."""

@@ -1,7 +1,8 @@
 """The connection to one upstream broker that belongs to a client's connection.
 
 Responses are cut only by their sizes. Chunks of a response that is forwarded go to the
-client as they are; a response with addresses is collected, rewritten and sent.
+client as they are; a response with addresses is collected, rewritten and sent. One of
+Fetch with addresses is not collected: its parts are read as they pass.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from coterie.client.connection import Address
 from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
 from coterie.gateway.counts import GatewayCounts
+from coterie.gateway.path.fetch_responses import FetchRewrite, FetchWalk
 from coterie.gateway.path.frames import ANSWER_BYTES_MIN, ANSWER_HEAD
 from coterie.gateway.path.time_limits import CLOSE_S
 from coterie.wire.framing import SIZE_BYTES, read_size
@@ -82,6 +84,8 @@ class UpstreamSide(asyncio.Protocol):
         self._connected = connected
         self._transport: asyncio.Transport | None = None
         self._left = 0
+        self._walk: FetchWalk | None = None
+        """The response of which `_left` bytes are missing, if it is read."""
         self._rest = bytearray()
         self._wanted = 0
         self._is_waiting = False
@@ -113,7 +117,7 @@ class UpstreamSide(asyncio.Protocol):
         """Pass on responses."""
         self.was_active = True
         self._counts.bytes_to_clients += len(data)
-        if self._left > len(data):
+        if self._left > len(data) and self._walk is None:
             self._left -= len(data)
             self._to_client.write(data)
         elif self._rest or self._is_waiting:
@@ -192,7 +196,7 @@ class UpstreamSide(asyncio.Protocol):
         """Pass on each response in its turn; keep an incomplete start, and what has to
         wait for a response of the gateway."""
         end = len(data)
-        begin, at = 0, self._left
+        begin, at = self._pass_read(data), self._left
         self._left = self._wanted = 0
         while at + SIZE_BYTES <= end:
             if not self._expected:
@@ -221,6 +225,16 @@ class UpstreamSide(asyncio.Protocol):
         elif not self._left:
             self._events.on_turn()
 
+    def _pass_read(self, data: bytes) -> int:
+        """Pass on the rest of a response that is read; return the position after it."""
+        walk, left = self._walk, self._left
+        if walk is None:
+            return 0
+        if left <= len(data):
+            self._walk = None
+        self._to_client.write(walk.hide_leaders(data[:left]))
+        return min(left, len(data))
+
     def _is_sent(self, data: bytes, at: int, entry: Rewritten | bytes | None) -> bool:
         """Return whether the next response was sent: the rewritten one at `at`, or one
         of the gateway."""
@@ -231,17 +245,25 @@ class UpstreamSide(asyncio.Protocol):
         return not self._is_waiting
 
     def _rewrite(self, data: bytes, at: int, entry: Rewritten) -> bool:
-        """Rewrite and send the response at `at`; return False if it is incomplete."""
+        """Rewrite and send the response at `at`, or begin with one that is read as it
+        passes; return False while bytes are missing for that."""
         size = read_size(data, at)
-        if not 0 <= size <= REWRITTEN_BYTES_MAX:
-            raise MalformedFrame(f"a response of {size} bytes")
         after = at + SIZE_BYTES + size
-        if after > len(data):
-            self._wanted = after - at
+        rewrite = entry.rewrite
+        is_read = isinstance(rewrite, FetchRewrite)
+        if not 0 <= size <= REWRITTEN_BYTES_MAX and not is_read:
+            raise MalformedFrame(f"a response of {size} bytes")
+        self._wanted = ANSWER_HEAD.size if is_read else after - at
+        if at + self._wanted > len(data):
             return False
         if entry.correlation_id is not None:
             _check(data, at, entry.correlation_id)
-        rewritten = entry.rewrite(data[at:after])
+        if after > len(data):
+            self._walk = FetchWalk()
+            rewritten = self._walk.hide_leaders(data[at:])
+        else:
+            rewritten = rewrite(data[at:after])
+        self._wanted = 0
         self._expected.popleft()
         self._to_client.write(rewritten)
         return True

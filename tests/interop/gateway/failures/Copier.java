@@ -71,10 +71,13 @@ public class Copier {
         consuming.put("bootstrap.servers", arguments[0]);
         consuming.put("group.id", arguments[2]);
         consuming.put("group.protocol", arguments[3]);
+        if (arguments[3].equals("classic")) {
+            consuming.put("session.timeout.ms", 6_000);
+        }
         consuming.put("auto.offset.reset", "earliest");
         consuming.put("enable.auto.commit", false);
         consuming.put("isolation.level", "read_committed");
-        consuming.put("max.poll.records", 20);
+        consuming.put("max.poll.records", 100);
         consuming.put("key.deserializer", ByteArrayDeserializer.class);
         consuming.put("value.deserializer", ByteArrayDeserializer.class);
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(producing);

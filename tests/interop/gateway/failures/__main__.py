@@ -6,9 +6,10 @@
 
 The last option needs Go, and the module proxy once.
 
-It starts three Apache Kafka brokers, set to the classic group protocol only, and three
-nodes. The exit code is 1 when an acknowledged commit was lost, a partition had two
-owners, or a node answered from state that it did not own any more.
+It starts three brokers, by default of Apache Kafka and set to the classic group
+protocol only, and three nodes. The exit code is 1 when an acknowledged commit was lost,
+a partition had two owners, or a node answered from state that it did not own any more,
+and when a record was not copied exactly once or a worker hung.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 from random import Random
 
 from tests.interop.gateway.failures.world import run
-from tests.interop.kafka import Unavailable, fetch_jars
+from tests.interop.gateway.upstreams import NEWEST, UPSTREAMS
+from tests.interop.kafka import Unavailable
 
 
 def main(words: list[str]) -> int:
@@ -33,15 +35,11 @@ def main(words: list[str]) -> int:
         *("transactions", "kgo-transactions", "java-transactions"),
     ):
         parser.add_argument(f"--{option}", type=int, default=0, metavar="N")
+    parser.add_argument("--upstream", choices=UPSTREAMS, default=NEWEST)
     parser.add_argument("--groups", type=int, default=24, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs there")
     options = parser.parse_args(words)
-    try:
-        jars = fetch_jars(options.jars.absolute())
-    except Unavailable as reason:
-        sys.stderr.write(f"nothing was run: {reason}\n")
-        return 0
     with tempfile.TemporaryDirectory() as directory:
         counts = {
             "kill_nodes": options.kills,
@@ -52,15 +50,20 @@ def main(words: list[str]) -> int:
             "kill_nodes_under_kgo": options.kgo_transactions,
             "kill_nodes_under_java": options.java_transactions,
         }
-        return asyncio.run(
-            run(
-                jars,
-                options.keep or Path(directory),
-                counts,
-                groups=options.groups,
-                random=Random(options.seed),
+        try:
+            return asyncio.run(
+                run(
+                    options.jars.absolute(),
+                    options.keep or Path(directory),
+                    counts,
+                    upstream=options.upstream,
+                    groups=options.groups,
+                    random=Random(options.seed),
+                )
             )
-        )
+        except Unavailable as reason:
+            sys.stderr.write(f"nothing was run: {reason}\n")
+            return 0
 
 
 if __name__ == "__main__":

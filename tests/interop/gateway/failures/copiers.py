@@ -6,24 +6,19 @@ creates another producer after a fatal error, and counts them.
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Event, Thread
-from typing import Final, NamedTuple, Protocol
-
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from threading import Thread
+from typing import Final, NamedTuple
 
 from tests.interop.kafka import java_command, run
 
 from .scenarios import WAIT_S
 
-_BATCH: Final = 20
-_CALL_S: Final = 20.0
-_IDLE_S: Final = 0.2
 _BUILD_S: Final = 300.0
+_LIBRDKAFKA: Final = "tests.interop.gateway.failures.librdkafka_copier"
 _JAVA: Final = Path(__file__).with_name("Copier.java")
 _GO: Final = Path(__file__).with_name("kgo")
 
@@ -40,41 +35,26 @@ class Work(NamedTuple):
     target: str
 
 
-class Copier(Protocol):
-    """A worker that is running."""
-
-    aborted: int
-    """The transactions that were aborted."""
-    producers: int
-    errors: list[str]
-    """Why producers had to be created again."""
-    failures: list[str]
-
-    def stop(self) -> None:
-        """Finish the transaction in progress and end."""
-
-
-class ProcessCopier:
-    """A worker in a process: `kgo/main.go` or `Copier.java`.
+class Copier:
+    """A worker in a process: `librdkafka_copier.py`, `kgo/main.go` or `Copier.java`.
 
     It ends at the end of its stdin. It writes one line "aborted" for each abort and
-    "failed" with the error for each producer with a fatal error.
+    "failed" with the error for each producer with a fatal error. Its stderr goes to a
+    file in `directory`.
     """
 
-    def __init__(self, command: Sequence[str], work: Work) -> None:
+    def __init__(self, command: Sequence[str], work: Work, directory: Path) -> None:
         self.aborted = 0
         self.producers = 1
         self.errors: list[str] = []
+        """Why producers had to be created again."""
         self.failures: list[str] = []
-        self._name = work.name
-        self._process = subprocess.Popen(
-            [*command, *work],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._reader = Thread(target=self._read, name=work.name)
-        self._reader.start()
+        self.is_hung = False
+        """Whether the worker did not end when it was told to."""
+        self.name = work.name
+        self._command = [*command, *work]
+        self._log = directory / f"{work.name}.log"
+        self._start()
 
     def stop(self) -> None:
         """Finish the transaction in progress and end."""
@@ -83,11 +63,33 @@ class ProcessCopier:
         try:
             code = self._process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
+            self.is_hung = True
+            self.failures.append(f"{self.name} hung")
             self._process.kill()
-            code = self._process.wait()
+            self._process.wait()
+        else:
+            if code:
+                self.failures.append(f"{self.name} ended with the exit code {code}")
         self._reader.join()
-        if code:
-            self.failures.append(f"{self._name} ended with the exit code {code}")
+
+    def kill(self) -> None:
+        """Kill the process, and start another one with the same transactional id."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self._start()
+
+    def _start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._reader = Thread(target=self._read, name=self.name)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -96,148 +98,22 @@ class ProcessCopier:
             kind, _, error = line.strip().partition(" ")
             if kind == "failed":
                 self.producers += 1
-                self.errors.append(f"{self._name}: {error}")
-
-
-class ThreadCopier:
-    """A worker with librdkafka in a thread."""
-
-    def __init__(self, work: Work) -> None:
-        self.failures: list[str] = []
-        self.errors: list[str] = []
-        """Why producers had to be created again."""
-        self.aborted = 0
-        self.producers = 0
-        self._work = work
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name=self._work.name)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Finish the transaction in progress and end."""
-        self._stopped.set()
-        self._thread.join(WAIT_S)
-        if self._thread.is_alive():
-            self.failures.append(f"{self._work.name} did not end")
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._copy_until_stopped()
-            except KafkaException as error:
-                # A fatal error needs another producer: the transaction was aborted by
-                # the coordinator, or will be by the next InitProducerId.
-                self.aborted += 1
-                self.errors.append(f"{self._work.name}: {error}")
-                if not _is_expected(error):
-                    self.failures.append(f"{self._work.name}: {error}")
-                    return
-
-    def _copy_until_stopped(self) -> None:
-        """Copy records until the worker is stopped or a producer is unusable."""
-        self.producers += 1
-        producer = Producer(
-            {
-                "bootstrap.servers": self._work.bootstrap,
-                "transactional.id": self._work.name,
-                "transaction.timeout.ms": 20_000,
-                "log_level": 0,
-            }
-        )
-        retried(lambda: producer.init_transactions(_CALL_S))
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._work.bootstrap,
-                "group.id": self._work.group,
-                "group.protocol": self._work.protocol,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe([self._work.source])
-        try:
-            while not self._stopped.is_set():
-                records = [
-                    each
-                    for each in consumer.consume(_BATCH, timeout=_IDLE_S)
-                    if each.error() is None
-                ]
-                if records:
-                    self._copy(consumer, producer, records)
-        finally:
-            consumer.close()
-
-    def _copy(
-        self, consumer: Consumer, producer: Producer, records: list[Message]
-    ) -> None:
-        producer.begin_transaction()
-        try:
-            for record in records:
-                producer.produce(self._work.target, record.value())
-            offsets = consumer.position(consumer.assignment())
-            retried(
-                lambda: producer.send_offsets_to_transaction(
-                    [each for each in offsets if each.offset >= 0],
-                    consumer.consumer_group_metadata(),
-                    _CALL_S,
-                )
-            )
-            retried(lambda: producer.commit_transaction(_CALL_S))
-        except KafkaException as error:
-            if not error.args[0].txn_requires_abort():
-                raise
-            self.aborted += 1
-            retried(lambda: producer.abort_transaction(_CALL_S))
-            rewind(consumer)
-
-
-def retried(call: object) -> None:
-    """Repeat a call after retriable errors. Raises KafkaException for others."""
-    deadline_s = time.monotonic() + WAIT_S
-    while True:
-        try:
-            call()  # type: ignore[operator]
-        except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline_s:
-                raise
-        else:
-            return
-
-
-def rewind(consumer: Consumer) -> None:
-    """Seek to the committed offsets: the aborted records are read again."""
-    assigned = consumer.assignment()
-    while assigned:
-        try:
-            committed = consumer.committed(assigned, timeout=_CALL_S)
-        except KafkaException:
-            continue
-        for each in committed:
-            with contextlib.suppress(KafkaException):  # revoked meanwhile
-                start = max(each.offset, 0)
-                consumer.seek(TopicPartition(each.topic, each.partition, start))
-        return
-
-
-def _is_expected(error: KafkaException) -> bool:
-    """Return whether a producer may end so: fenced, or after a fatal time-out."""
-    return bool(error.args[0].fatal() or error.args[0].retriable())
+                self.errors.append(f"{self.name}: {error}")
 
 
 def copier_starter(
     client: str, jars: Path, directory: Path
 ) -> Callable[[Work], Copier]:
     """Return the function that starts workers with a client: "librdkafka", "kgo" or
-    "java". It builds the program of kgo in `directory`."""
+    "java". It builds the program of kgo in `directory`, where logs go as well."""
+    directory.mkdir(parents=True, exist_ok=True)
     if client == "librdkafka":
-        return ThreadCopier
-    if client == "java":
+        command = [sys.executable, "-m", _LIBRDKAFKA]
+    elif client == "java":
         command = [*java_command(jars, "error"), str(_JAVA)]
     else:
         program = directory / "kgo-copier"
         build = run(["go", "build", "-C", str(_GO), "-o", str(program)], _BUILD_S)
         assert build.exit_code == 0, build.stderr
         command = [str(program)]
-    return lambda work: ProcessCopier(command, work)
+    return lambda work: Copier(command, work, directory)

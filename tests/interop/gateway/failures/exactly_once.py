@@ -1,7 +1,8 @@
-"""Read-process-write in transactions while nodes are killed.
+"""Read-process-write in transactions while nodes and workers are killed.
 
-Workers copy records of one topic to another, with the offsets in the transaction. In
-the end the other topic has each record exactly once.
+Workers copy records of one topic to another, with the offsets in the transaction. After
+each failure every group has to copy what was written before it, and in the end the
+other topic has each record exactly once.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Final
 
@@ -22,6 +21,7 @@ from coterie.client.admin.topics import NewTopic
 from tests.interop.gateway.nodes import SESSION_MS
 
 from .copiers import Copier, Work, copier_starter
+from .load import until
 from .scenarios import WAIT_S, Findings, World
 
 _GROUPS: Final = {
@@ -31,16 +31,20 @@ _GROUPS: Final = {
 }
 """The protocols of the workers of each group. Every group copies all records."""
 _PARTITIONS: Final = 6
-_PAUSE_S: Final = 0.01
+_PAUSE_S: Final = 0.02
 """Between two records."""
 _LONG_S: Final = 2.0 * SESSION_MS / 1_000
 """When a node is away for so long, the brokers it advertised have other addresses."""
+_COPIED_S: Final = 180.0
+"""The time in which a group has to copy what was written: longer than every time-out of
+the clients."""
 
 
 async def kill_nodes_under_transactions(
     world: World, times: int, client: str = "librdkafka"
 ) -> Findings:
-    """Kill nodes while workers copy records; count what is missing or repeated.
+    """Kill nodes and workers while workers copy records; count what is missing or
+    repeated, and groups and workers that hang.
 
     Every second node starts again at once, the others after their session.
     """
@@ -59,62 +63,93 @@ async def kill_nodes_under_transactions(
         for group, protocols in _GROUPS.items()
         for index, protocol in enumerate(protocols)
     ]
-    targets = {work.target for work in works}
+    targets = sorted({work.target for work in works})
     async with AdminClient(world.cluster.bootstrap) as admin:
         topics = [NewTopic(each, _PARTITIONS) for each in (source, *targets)]
         created = await admin.create_topics(topics)
         assert not created.errors, created.errors
-    with TemporaryDirectory() as directory:
-        start = await asyncio.to_thread(
-            copier_starter, client, world.cluster.jars, Path(directory)
-        )
-        copiers = await asyncio.to_thread(lambda: list(map(start, works)))
-        try:
-            writer = _Writer(bootstrap, source)
-            try:
-                await _kill_nodes(world, findings, times)
-            finally:
-                written = await asyncio.to_thread(writer.stop)
-            copies = {
-                target: await asyncio.to_thread(_read_until, bootstrap, target, written)
-                for target in targets
-            }
-        finally:
-            for copier in copiers:
-                await asyncio.to_thread(copier.stop)
-                findings.failures += copier.failures
-    _compare(world.say, findings, written, copies)
+    start = await asyncio.to_thread(
+        copier_starter, client, world.cluster.jars, world.directory / client
+    )
+    copiers = await asyncio.to_thread(lambda: list(map(start, works)))
+    copies = [_Copies(world.cluster.bootstrap, target) for target in targets]
+    writer = _Writer(bootstrap, source)
+    try:
+        await _kill_in_turn(world, findings, copiers, writer, copies, times)
+    finally:
+        written = await asyncio.to_thread(writer.stop)
+        await _copied(findings, copies, written)
+        await asyncio.gather(*(asyncio.to_thread(each.stop) for each in copiers))
+        for each in copies:
+            await asyncio.to_thread(each.stop)
+    for copier in copiers:
+        findings.hung += copier.is_hung
+        findings.failures += copier.failures
+    for each in copies:
+        _compare(world.say, findings, written, each)
     _report(world.say, copiers)
     return await world.finish(findings)
 
 
-async def _kill_nodes(world: World, findings: Findings, times: int) -> None:
-    """Kill nodes one after the other."""
+async def _kill_in_turn(
+    world: World,
+    findings: Findings,
+    copiers: list[Copier],
+    writer: _Writer,
+    copies: list[_Copies],
+    times: int,
+) -> None:
+    """Kill nodes one after the other, and after each a worker; end early when a group
+    hangs."""
+    if not await _copied(findings, copies, 1):
+        return
     for turn in range(times):
         index = turn % len(world.gateway.nodes)
+        moment_s = time.monotonic()
         await asyncio.to_thread(world.gateway.nodes[index].kill)
         if turn % 2:
             await asyncio.sleep(_LONG_S)
         await asyncio.to_thread(world.gateway.restart, index)
+        copier = world.random.choice(copiers)
+        await asyncio.to_thread(copier.kill)
         await world.ready()
         findings.count += 1
-        world.say(f"killed node {index} under transactions")
+        if not await _copied(findings, copies, writer.written):
+            world.say(f"a group hangs after the kill of node {index}")
+            return
+        findings.recoveries_s.append(time.monotonic() - moment_s)
+        world.say(
+            f"killed node {index} and {copier.name}: {findings.recoveries_s[-1]:.1f} s"
+        )
+
+
+async def _copied(findings: Findings, copies: list[_Copies], count: int) -> bool:
+    """Wait until every group has copied the first `count` records; count those that do
+    not."""
+    try:
+        await until(lambda: all(each.complete >= count for each in copies), _COPIED_S)
+    except TimeoutError:
+        behind = [each for each in copies if each.complete < count]
+        findings.hung += len(behind)
+        findings.failures += [
+            f"{each.target} has {each.complete} of {count} records after {_COPIED_S} s"
+            for each in behind
+        ]
+        return False
+    return True
 
 
 def _compare(
-    say: Callable[[str], None],
-    findings: Findings,
-    written: int,
-    copies: dict[str, Counter[int]],
+    say: Callable[[str], None], findings: Findings, written: int, copies: _Copies
 ) -> None:
-    for target, copied in copies.items():
-        missing = written - len(copied)
-        repeated = sum(copied.values()) - len(copied)
-        counts = f"{target}: {written} records, {missing} missing, {repeated} twice"
-        say(counts)
-        findings.lost += missing + repeated
-        if missing or repeated:
-            findings.failures.append(counts)
+    missing = written - len(copies.counts)
+    repeated = copies.counts.total() - len(copies.counts)
+    counts = f"{copies.target}: {written} records, {missing} missing, {repeated} twice"
+    say(counts)
+    findings.lost += missing
+    findings.repeated += repeated
+    if missing or repeated:
+        findings.failures.append(counts)
 
 
 def _report(say: Callable[[str], None], copiers: list[Copier]) -> None:
@@ -130,11 +165,11 @@ class _Writer:
     """A thread that writes the numbers from 0 until it is stopped."""
 
     def __init__(self, bootstrap: str, source: str) -> None:
+        self.written = 0
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         )
         self._source = source
-        self._written = 0
         self._stopped = Event()
         self._thread = Thread(target=self._write, name="writer")
         self._thread.start()
@@ -145,39 +180,55 @@ class _Writer:
         self._thread.join()
         left = self._producer.flush(WAIT_S)
         assert left == 0, f"{left} records were not acknowledged"
-        return self._written
+        return self.written
 
     def _write(self) -> None:
         while not self._stopped.wait(_PAUSE_S):
-            value = str(self._written)
-            partition = self._written % _PARTITIONS
+            value = str(self.written)
+            partition = self.written % _PARTITIONS
             self._producer.produce(self._source, value, partition=partition)
             self._producer.poll(0)
-            self._written += 1
+            self.written += 1
 
 
-def _read_until(bootstrap: str, target: str, count: int) -> Counter[int]:
-    """Read the copies until `count` different ones were read, and what follows."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader-of-copies",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(target, each, 0) for each in range(_PARTITIONS)])
-    copied: Counter[int] = Counter()
-    deadline_s = time.monotonic() + WAIT_S
-    try:
-        while time.monotonic() < deadline_s:
-            records = consumer.consume(1_000, timeout=1.0)
+class _Copies:
+    """A thread that reads the committed copies of one group, directly from the
+    brokers."""
+
+    def __init__(self, bootstrap: str, target: str) -> None:
+        self.target = target
+        self.counts: Counter[int] = Counter()
+        self.complete = 0
+        """The first number of which there is no copy."""
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "reader-of-copies",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign(
+            [TopicPartition(target, each, 0) for each in range(_PARTITIONS)]
+        )
+        self._stopped = Event()
+        self._thread = Thread(target=self._read, name=target)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read what is left."""
+        self._stopped.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _read(self) -> None:
+        has_more = True
+        while has_more or not self._stopped.is_set():
+            records = self._consumer.consume(1_000, timeout=1.0)
             values = [each.value() for each in records if each.error() is None]
-            copied.update(int(value) for value in values if value is not None)
-            if len(copied) == count and not values:
-                break
-    finally:
-        consumer.close()
-    return copied
+            self.counts.update(int(value) for value in values if value is not None)
+            has_more = bool(values)
+            while self.complete in self.counts:
+                self.complete += 1

@@ -29,6 +29,8 @@ class CommitHistory:
     acknowledged_s: list[float] = field(default_factory=list)
     """The time of each acknowledgement."""
     unknown: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+    """Commits whose transaction was aborted."""
     refusals: dict[str, int] = field(default_factory=dict)
     """Responses with an error, by its name."""
 
@@ -56,6 +58,8 @@ class CommitHistory:
         newest acknowledged one as it was sent."""
         if fetched in self.unknown:
             return True
+        if fetched in self.aborted:
+            return False
         return acknowledged <= fetched <= self.attempted
 
     def recovery_s(self, moment_s: float) -> float | None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
@@ -15,8 +16,9 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 from tests.broker.server.harness import WireClient
-from tests.interop.gateway.cluster import ClusterBroker, KafkaCluster
+from tests.interop.gateway.cluster import ClusterBroker
 from tests.interop.gateway.nodes import GatewayNodes, GatewayProcess
+from tests.interop.gateway.upstreams import Upstream
 
 from .history import percentile
 from .load import (
@@ -26,6 +28,7 @@ from .load import (
     fetch_request,
     until,
 )
+from .transactions import TransactionLoad
 
 WAIT_S: Final = 90.0
 _ZOMBIE_PARTITION: Final = 1
@@ -44,7 +47,12 @@ class Findings:
     recoveries_s: list[float] = field(default_factory=list)
     """For each failure and group concerned, the time until a commit succeeded."""
     lost: int = 0
-    """Fetches that returned less than what was acknowledged."""
+    """Fetches that returned less than what was acknowledged; records that were not
+    copied."""
+    repeated: int = 0
+    """Records that were copied twice."""
+    hung: int = 0
+    """Workers that did not end."""
     overlaps: int = 0
     """Partitions that had two owners."""
     stale_answers: int = 0
@@ -55,8 +63,12 @@ class Findings:
     @property
     def is_clean(self) -> bool:
         """Whether nothing happened that must not."""
-        counts = (self.lost, self.overlaps, self.stale_answers, self.accepted_writes)
-        return not any(counts) and not self.failures
+        return not any(self._counts) and not self.failures
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        clients = (self.lost, self.repeated, self.hung)
+        return (*clients, self.overlaps, self.stale_answers, self.accepted_writes)
 
     def row(self) -> str:
         """Return a line of the table."""
@@ -64,36 +76,43 @@ class Findings:
         if self.recoveries_s:
             times = [percentile(self.recoveries_s, each) for each in (0.5, 0.95, 1)]
         return (
-            f"{self.name:<22} {self.count:>5} {self.lost:>5} {self.overlaps:>7} "
-            f"{self.stale_answers:>6} {self.accepted_writes:>7} "
+            f"{self.name:<33} {self.count:>5} "
+            + " ".join(f"{each:>7}" for each in self._counts)
+            + " "
             + " ".join(f"{each:>6.1f}" for each in times)
         )
 
 
 HEADER: Final = (
-    f"{'failure':<22} {'count':>5} {'lost':>5} {'2-owner':>7} "
-    f"{'stale':>6} {'written':>7} {'p50':>6} {'p95':>6} {'max':>6}"
+    f"{'failure':<33} {'count':>5} {'lost':>7} {'twice':>7} {'hung':>7} {'2-owner':>7} "
+    f"{'stale':>7} {'written':>7} {'p50':>6} {'p95':>6} {'max':>6}"
 )
 
 
 class World(NamedTuple):
     """A cluster, a gateway in front of it, and clients of the gateway."""
 
-    cluster: KafkaCluster
+    cluster: Upstream
     gateway: GatewayNodes
     commits: CommitLoad
+    transactions: TransactionLoad
     members: MemberLoad
     random: Random
     say: Callable[[str], None]
+    directory: Path
+    """For logs of clients."""
 
     async def finish(self, findings: Findings) -> Findings:
         """Add what the clients have seen since the last call."""
         await self.commits.check_all(WAIT_S)
+        await self.transactions.wait_for_commits(WAIT_S)
         await self.members.wait_until_assigned(WAIT_S)
-        findings.lost += len(self.commits.lost)
+        lost = [*self.commits.lost, *self.transactions.lost]
+        findings.lost += len(lost)
         findings.overlaps += self.members.take_overlaps()
-        findings.failures += [*self.commits.lost, *self.members.failures]
+        findings.failures += [*lost, *self.members.failures]
         self.commits.lost.clear()
+        self.transactions.lost.clear()
         self.members.failures.clear()
         return findings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,11 +17,18 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from tests.interop.gateway.cluster import KafkaCluster
 from tests.interop.gateway.nodes import GatewayNodes
+from tests.interop.gateway.upstreams import (
+    NEWEST,
+    NO_AUTHORIZER,
+    Upstream,
+    running_upstream,
+)
 
 from . import scenarios
 from .exactly_once import kill_nodes_under_transactions
 from .load import PARTITIONS, TOPIC, CommitLoad, MemberLoad
 from .scenarios import HEADER, WAIT_S, Findings, World
+from .transactions import TransactionLoad
 
 Scenario: TypeAlias = Callable[[World, int], Awaitable[Findings]]
 
@@ -34,13 +42,21 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "kill_nodes_under_java": partial(kill_nodes_under_transactions, client="java"),
 }
 _PACE_S = 0.02
+_TRANSACTION_PACE_S = 0.1
 _MEMBER_GROUPS = 4
 _NAME = "failures"
+_SETTINGS: Final[tuple[str, ...]] = (
+    *("--set", "group.consumer.min.session.timeout.ms=6000"),
+    *("--set", "group.consumer.session.timeout.ms=6000"),
+    *("--set", "group.consumer.min.heartbeat.interval.ms=1000"),
+    *("--set", "group.consumer.heartbeat.interval.ms=1000"),
+)
+"""A killed member leaves soon, so that the others get its partitions."""
 
 
 @asynccontextmanager
 async def started(
-    cluster: KafkaCluster, *, groups: int, random: Random
+    cluster: Upstream, directory: Path, *, groups: int, random: Random
 ) -> AsyncIterator[World]:
     """Start a gateway in front of a cluster, and its clients."""
     began_s = time.monotonic()
@@ -51,14 +67,27 @@ async def started(
     async with AdminClient(cluster.bootstrap) as admin:
         created = await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
         assert not created.errors, created.errors
-    gateway = await asyncio.to_thread(GatewayNodes, cluster.bootstrap, _NAME)
+    words = _SETTINGS
+    if not isinstance(cluster, KafkaCluster):
+        words += NO_AUTHORIZER
+    gateway = await asyncio.to_thread(GatewayNodes, cluster.bootstrap, _NAME, words)
     with gateway:
         say("three nodes are ready")
         names = [f"commits-{index}" for index in range(groups)]
         commits = CommitLoad(gateway.bootstrap, names, _PACE_S)
+        transactions = TransactionLoad(gateway.bootstrap, names, _TRANSACTION_PACE_S)
         members = MemberLoad(gateway.bootstrap, "members", _MEMBER_GROUPS)
-        async with commits, members:
-            world = World(cluster, gateway, commits, members, random, say)
+        async with commits, transactions, members:
+            world = World(
+                cluster,
+                gateway,
+                commits,
+                transactions,
+                members,
+                random,
+                say,
+                directory,
+            )
             await world.ready()
             await members.wait_until_assigned(WAIT_S)
             say("all clients work")
@@ -72,17 +101,29 @@ async def run(
     *,
     groups: int,
     random: Random,
+    upstream: str = NEWEST,
 ) -> int:
     """Run each scenario by its name and number of times; return the exit code."""
     found: list[Findings] = []
-    with KafkaCluster(jars, directory / "cluster") as cluster:
-        async with started(cluster, groups=groups, random=random) as world:
+    with running_upstream(upstream, jars, directory / "cluster") as cluster:
+        async with started(cluster, directory, groups=groups, random=random) as world:
             for name, times in counts.items():
                 if times:
-                    found.append(await SCENARIOS[name](world, times))
-            total = sum(each.acknowledged for each in world.commits.histories.values())
+                    findings = await SCENARIOS[name](world, times)
+                    found.append(findings)
+                    world.say("\n".join((HEADER, findings.row(), *findings.failures)))
+            plain = world.commits.histories.values()
+            transactions = world.transactions.histories.values()
     lines = [HEADER, *(each.row() for each in found)]
     lines += [failure for each in found for failure in each.failures]
-    lines.append(f"{total} commits were acknowledged")
+    lines.append(
+        f"acknowledged: {sum(len(each.began_s) for each in plain)} commits, "
+        f"{sum(len(each.began_s) for each in transactions)} transactions, "
+        f"{sum(len(each.aborted) for each in transactions)} aborts"
+    )
+    refused = Counter[str]()
+    for each in transactions:
+        refused.update(each.refusals)
+    lines += [f"{count} times {error}" for error, count in refused.most_common(10)]
     sys.stdout.write("\n".join(lines) + "\n")
     return int(not all(each.is_clean for each in found))

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const batch = 20
+const batch = 100
 
 func main() {
 	stopped, stop := context.WithCancel(context.Background())
@@ -38,6 +38,7 @@ func work(stopped context.Context, arguments []string) error {
 		kgo.TransactionTimeout(20 * time.Second),
 		kgo.DefaultProduceTopic(target),
 		kgo.ConsumerGroup(group),
+		kgo.SessionTimeout(6 * time.Second),
 		kgo.ConsumeTopics(source),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
