@@ -44,10 +44,13 @@ class Client:
     def committed(self, topic: str) -> object:
         raise NotImplementedError
 
-    def produce(self, topic: str, size: int = 1) -> object:
+    def produce(self, topic: str, size: int = 1, time_ms: int | None = None) -> object:
         raise NotImplementedError
 
-    def create(self, topic: str, replicas: int = 1, config: str = "") -> object:
+    def create(
+        self, topic: str, replicas: int = 1, config: str = "", broker: int = 0
+    ) -> object:
+        """Create a topic of one partition, on a certain broker unless it is 0."""
         raise NotImplementedError
 
     def grow(self, topic: str, partitions: int) -> object:
@@ -62,6 +65,11 @@ def window() -> Iterator[None]:
     ends_s = time.monotonic() + WINDOW_S
     while time.monotonic() < ends_s:
         yield
+
+
+def name_of(error: Exception, base: type[Exception]) -> str:
+    """Return the class of an error, with its text if that is the base class of all."""
+    return str(error) if type(error) is base else type(error).__name__
 
 
 class Confluent(Client):
@@ -118,7 +126,7 @@ class Confluent(Client):
             consumer.close()
         return row.error.name() if row.error else row.offset
 
-    def produce(self, topic: str, size: int = 1) -> object:
+    def produce(self, topic: str, size: int = 1, time_ms: int | None = None) -> object:
         outcomes: list[object] = []
         producer = Producer(
             {
@@ -130,6 +138,7 @@ class Confluent(Client):
         producer.produce(
             topic,
             b"v" * size,
+            timestamp=time_ms or 0,
             on_delivery=lambda error, _: outcomes.append(
                 error.name() if error else "ok"
             ),
@@ -146,8 +155,17 @@ class Confluent(Client):
             return error.args[0].name()
         return "ok"
 
-    def create(self, topic: str, replicas: int = 1, config: str = "") -> object:
-        new = NewTopic(topic, 1, replicas, config={config: "1"} if config else {})
+    def create(
+        self, topic: str, replicas: int = 1, config: str = "", broker: int = 0
+    ) -> object:
+        new = NewTopic(
+            topic,
+            1,
+            **{"replica_assignment": [[broker]]}
+            if broker
+            else {"replication_factor": replicas},
+            config={config: "1"} if config else {},
+        )
         return self._admin(lambda admin: admin.create_topics([new]))
 
     def grow(self, topic: str, partitions: int) -> object:
@@ -163,7 +181,7 @@ class KafkaPython(Client):
         try:
             return work()
         except kafka_python.errors.KafkaError as error:
-            return type(error).__name__
+            return name_of(error, kafka_python.errors.KafkaError)
 
     def _with_consumer(
         self, work: Callable[[kafka_python.KafkaConsumer], object], reset: str
@@ -218,7 +236,7 @@ class KafkaPython(Client):
             "earliest",
         )
 
-    def produce(self, topic: str, size: int = 1) -> object:
+    def produce(self, topic: str, size: int = 1, time_ms: int | None = None) -> object:
         producer = kafka_python.KafkaProducer(
             bootstrap_servers=self.bootstrap,
             delivery_timeout_ms=REQUEST_MS,
@@ -227,7 +245,11 @@ class KafkaPython(Client):
         )
         try:
             return self._outcome(
-                lambda: bool(producer.send(topic, b"v" * size).get(2 * REQUEST_MS))
+                lambda: bool(
+                    producer.send(topic, b"v" * size, timestamp_ms=time_ms).get(
+                        2 * REQUEST_MS
+                    )
+                )
             )
         finally:
             producer.close(timeout=1)
@@ -239,9 +261,15 @@ class KafkaPython(Client):
         finally:
             admin.close()
 
-    def create(self, topic: str, replicas: int = 1, config: str = "") -> object:
-        configs = {config: "1"} if config else {}
-        new = PythonTopic(topic, 1, replicas, topic_configs=configs)
+    def create(
+        self, topic: str, replicas: int = 1, config: str = "", broker: int = 0
+    ) -> object:
+        new = PythonTopic(
+            topic,
+            *((-1, -1) if broker else (1, replicas)),
+            replica_assignments={0: [broker]} if broker else {},
+            topic_configs={config: "1"} if config else {},
+        )
         return self._admin(lambda admin: admin.create_topics([new]))
 
     def grow(self, topic: str, partitions: int) -> object:
@@ -253,12 +281,14 @@ class KafkaPython(Client):
 
 
 class Aiokafka(Client):
+    deadline_s = 2 * WINDOW_S
+
     def _run(self, work: Callable[[], Any]) -> object:
         async def outcome() -> object:
             try:
-                return await asyncio.wait_for(work(), 2 * WINDOW_S)
+                return await asyncio.wait_for(work(), self.deadline_s)
             except aiokafka.errors.KafkaError as error:
-                return type(error).__name__
+                return name_of(error, aiokafka.errors.KafkaError)
             except TimeoutError:
                 return "nothing"
 
@@ -316,14 +346,17 @@ class Aiokafka(Client):
 
         return self._run(lambda: self._with_consumer(work))
 
-    def produce(self, topic: str, size: int = 1) -> object:
+    def produce(self, topic: str, size: int = 1, time_ms: int | None = None) -> object:
         async def work() -> object:
             producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap, request_timeout_ms=REQUEST_MS
             )
             await producer.start()
             try:
-                return bool(await producer.send_and_wait(topic, b"v" * size))
+                sent = await producer.send_and_wait(
+                    topic, b"v" * size, timestamp_ms=time_ms
+                )
+                return bool(sent)
             finally:
                 await producer.stop()
 
@@ -344,9 +377,15 @@ class Aiokafka(Client):
 
         return self._run(run)
 
-    def create(self, topic: str, replicas: int = 1, config: str = "") -> object:
-        configs = {config: "1"} if config else {}
-        new = AioTopic(topic, 1, replicas, topic_configs=configs)
+    def create(
+        self, topic: str, replicas: int = 1, config: str = "", broker: int = 0
+    ) -> object:
+        new = AioTopic(
+            topic,
+            *((-1, -1) if broker else (1, replicas)),
+            replica_assignments={0: [broker]} if broker else None,
+            topic_configs={config: "1"} if config else {},
+        )
         return self._admin(lambda admin: admin.create_topics([new]))
 
     def grow(self, topic: str, partitions: int) -> object:
