@@ -72,7 +72,18 @@ class Sessions:
         or "nothing"."""
         raise NotImplementedError
 
+    def reads_on(self, topic: str) -> object:
+        """Read two records, and the offset of a third one that comes later."""
+        raise NotImplementedError
+
+    def stable_offset(self, topic: str) -> object:
+        """Ask for the committed offset that no open transaction may change."""
+        raise NotImplementedError
+
     def deletes_group(self) -> object:
+        raise NotImplementedError
+
+    def deletes_offset(self, topic: str) -> object:
         raise NotImplementedError
 
 
@@ -226,6 +237,9 @@ class ConfluentSessions(Confluent, Sessions):
             consumer.close()
         return "ok"
 
+    def stable_offset(self, topic: str) -> object:
+        return self.committed(topic)
+
     def deletes_group(self) -> object:
         return self._admin(lambda admin: admin.delete_consumer_groups([GROUP]))
 
@@ -233,7 +247,10 @@ class ConfluentSessions(Confluent, Sessions):
 class NewProtocolSessions(ConfluentSessions):
     """A member of the consumer protocol (KIP-848)."""
 
-    protocol: Mapping[str, object] = {"group.protocol": "consumer"}
+    protocol: Mapping[str, object] = {
+        "group.protocol": "consumer",
+        "group.remote.assignor": "uniform",
+    }
 
 
 class KafkaPythonSessions(KafkaPython, Sessions):
@@ -349,9 +366,53 @@ class KafkaPythonSessions(KafkaPython, Sessions):
 
         return self._with_producer(work, transactional_id=TRANSACTIONAL_ID)
 
+    def reads_on(self, topic: str) -> object:
+        consumer = kafka_python.KafkaConsumer(bootstrap_servers=self.bootstrap)
+        partition = kafka_python.TopicPartition(topic, 0)
+
+        def next_offset() -> int | None:
+            for _ in window():
+                for records in consumer.poll(timeout_ms=100, max_records=1).values():
+                    return int(records[0].offset)
+            return None
+
+        def work() -> object:
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            assert [next_offset(), next_offset()] == [0, 1]
+            self.meanwhile()
+            self.produce(topic)
+            return next_offset()
+
+        try:
+            return self._outcome(work)
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def stable_offset(self, topic: str) -> object:
+        consumer = kafka_python.KafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            group_id=GROUP,
+            isolation_level="read_committed",
+        )
+        partition = kafka_python.TopicPartition(topic, 0)
+        try:
+            return self._outcome(
+                lambda: consumer.committed(partition, timeout_ms=1000 * WINDOW_S)
+            )
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
     def deletes_group(self) -> object:
+        return self._result(lambda admin: admin.delete_groups([GROUP]))
+
+    def deletes_offset(self, topic: str) -> object:
+        partitions = [kafka_python.TopicPartition(topic, 0)]
+        return self._result(lambda admin: admin.delete_group_offsets(GROUP, partitions))
+
+    def _result(self, work: Callable[[kafka_python.KafkaAdminClient], Any]) -> object:
         results: list[object] = []
-        raised = self._admin(lambda admin: results.append(admin.delete_groups([GROUP])))
+        raised = self._admin(lambda admin: results.append(work(admin)))
         return raised, str(results)
 
 

@@ -22,6 +22,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -57,6 +58,9 @@ from tests.support.waiting import eventually
 SESSION_MS: Final = 60_000
 WITHOUT_MEMBER_ID: Final = 3
 """The last version of JoinGroup in which a member joins without an id."""
+SUBSCRIPTION: Final = (
+    b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
+)
 NO_SUBSCRIPTION: Final = b"\x00\x00" + b"\x00\x00\x00\x00" + b"\xff\xff\xff\xff"
 
 
@@ -67,20 +71,15 @@ def _last(kafka: Kafka, api: str) -> RecordedRequest:
 # Groups of the classic protocol.
 
 
-def another_joins(
-    kafka: Kafka, kind: str = "consumer", protocols: tuple[str, ...] = ("range",)
-) -> None:
-    """Let a member without topics join an empty group."""
+def another_joins(kafka: Kafka, kind: str = "consumer") -> None:
+    """Let a member that reads the topic orders join an empty group."""
     joined = kafka.request(
         JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=SESSION_MS,
             protocol_type=kind,
-            protocols=[
-                JoinGroupRequestProtocol(name=each, metadata=NO_SUBSCRIPTION)
-                for each in protocols
-            ],
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
         ),
         JoinGroupResponse,
         version=WITHOUT_MEMBER_ID,
@@ -175,6 +174,14 @@ def second_process_starts(kafka: Kafka) -> None:
         group=GROUP,
     )
     check(joined.error_code, "join")
+
+
+def coordinator_moves(kafka: Kafka) -> None:
+    kafka.faults.coordinator_moves(GROUP)
+
+
+def disk_is_full_once(kafka: Kafka) -> None:
+    kafka.faults.disk_full(times=1)
 
 
 # Groups of the consumer protocol.
@@ -280,7 +287,7 @@ def batch_is_ahead(kafka: Kafka) -> None:
     check(appended.responses[0].partition_responses[0].error_code, "produce")
 
 
-def offset_is_pending(kafka: Kafka, topic: str) -> None:
+def offset_is_pending(kafka: Kafka, topic: str = "orders") -> None:
     """Commit an offset in a transaction that stays open."""
     producer = kafka.request(
         InitProducerIdRequest(
@@ -319,3 +326,16 @@ def offset_is_pending(kafka: Kafka, topic: str) -> None:
         group=GROUP,
     )
     check(committed.topics[0].partitions[0].error_code, "commit")
+
+
+# Fetch sessions.
+
+
+def session_ends(kafka: Kafka) -> None:
+    """End the client's fetch session in its name, as a broker does that needs room."""
+    session_id = kafka.requests.of("Fetch")[0].response.session_id
+    kafka.request(
+        FetchRequest(session_id=session_id, session_epoch=-1, max_wait_ms=0),
+        FetchResponse,
+        version=12,
+    )

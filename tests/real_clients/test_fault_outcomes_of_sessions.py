@@ -97,6 +97,18 @@ def produces_again(client: Sessions) -> object:
     return client.produces_again(TOPIC)
 
 
+def deletes_offset(client: Sessions) -> object:
+    return client.deletes_offset(TOPIC)
+
+
+def stable_offset(client: Sessions) -> object:
+    return client.stable_offset(TOPIC)
+
+
+def reads_on(client: Sessions) -> object:
+    return client.reads_on(TOPIC)
+
+
 def deletes_group(client: Sessions) -> object:
     return client.deletes_group()
 
@@ -162,7 +174,36 @@ CASES: Final = (
         clients=ALL[:2],
     ),
     Case("DeleteGroups", "GROUP_ID_NOT_FOUND", deletes_group, clients=ALL[:2]),
+    Case(
+        "OffsetDelete",
+        "GROUP_SUBSCRIBED_TO_TOPIC",
+        deletes_offset,
+        before=causes.another_joins,
+        clients=("kafka-python",),
+    ),
+    Case(
+        "OffsetFetch",
+        "UNSTABLE_OFFSET_COMMIT",
+        stable_offset,
+        before=causes.offset_is_pending,
+        clients=ALL[:2],  # aiokafka's version does not ask for stable offsets
+    ),
+    Case("OffsetCommit", "NOT_COORDINATOR", commits, causes.coordinator_moves, times=1),
+    Case(
+        "OffsetCommit",
+        "COORDINATOR_NOT_AVAILABLE",
+        commits,
+        causes.disk_is_full_once,
+        times=1,
+    ),
     # Members of the consumer protocol.
+    Case(
+        "ConsumerGroupHeartbeat",
+        "UNSUPPORTED_ASSIGNOR",
+        commits,
+        settings={"group.consumer.assignors": "range"},
+        clients=(NEW_PROTOCOL,),
+    ),
     Case(
         "ConsumerGroupHeartbeat",
         "UNKNOWN_MEMBER_ID",
@@ -208,6 +249,15 @@ CASES: Final = (
         causes.epoch_passes,
         clients=(NEW_PROTOCOL,),
     ),
+    # Readers with fetch sessions.
+    Case(
+        "Fetch",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        reads_on,
+        causes.session_ends,
+        times=1,
+        clients=("kafka-python",),
+    ),
     # Producers.
     Case(
         "InitProducerId",
@@ -252,7 +302,7 @@ CASES: Final = (
 
 @contextmanager
 def server(settings: Mapping[str, object]) -> Iterator[Kafka]:
-    with Kafka(settings={**SETTINGS, **settings}) as kafka:
+    with Kafka(settings={**SETTINGS, **settings}, nodes=2) as kafka:
         kafka.topic(TOPIC)
         kafka.produce(TOPIC, [b"a", b"b"])
         yield kafka
