@@ -7,7 +7,7 @@ outcome is what the application sees after that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -33,9 +33,11 @@ from tests.real_clients.client_operations import (
 )
 
 TRANSACTIONAL_ID: Final = "payments"
-HEARTBEAT_MS: Final = 100
-SESSION_MS: Final = 6_000
-"""Kafka's lowest."""
+STAYING_MS: Final = 100
+"""The heartbeat interval of a member that has to notice something by its heartbeat."""
+COMMITTING_MS: Final = 10_000
+"""The heartbeat interval of a member that has to notice it by its commit."""
+SESSION_MS: Final = 30_000
 Meanwhile = Callable[[], object]
 
 
@@ -91,13 +93,14 @@ class ConfluentSessions(Confluent, Sessions):
     def __init__(self, bootstrap: str, meanwhile: Meanwhile = nothing) -> None:
         Sessions.__init__(self, bootstrap, meanwhile)
 
-    protocol: Mapping[str, object] = {
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "session.timeout.ms": SESSION_MS,
-    }
-    """The settings of the group protocol."""
+    def _protocol(self, heartbeat_ms: int) -> dict[str, object]:
+        """Return the settings of the group protocol."""
+        return {
+            "heartbeat.interval.ms": heartbeat_ms,
+            "session.timeout.ms": SESSION_MS,
+        }
 
-    def _member(self, instance: str) -> Consumer:
+    def _member(self, instance: str, heartbeat_ms: int) -> Consumer:
         static = {"group.instance.id": instance} if instance else {}
         return Consumer(
             {
@@ -107,7 +110,7 @@ class ConfluentSessions(Confluent, Sessions):
                 "enable.auto.commit": False,
                 "log_level": 0,
                 "error_cb": lambda _: None,  # poll raises a fatal error otherwise
-                **self.protocol,
+                **self._protocol(heartbeat_ms),
                 **static,
             }
         )
@@ -121,7 +124,7 @@ class ConfluentSessions(Confluent, Sessions):
         return message
 
     def member_commits(self, topic: str, instance: str = "") -> object:
-        consumer = self._member(instance)
+        consumer = self._member(instance, COMMITTING_MS)
         consumer.subscribe([topic])
         try:
             message = self._read(consumer)
@@ -135,7 +138,7 @@ class ConfluentSessions(Confluent, Sessions):
 
     def member_stays(self, topic: str, instance: str = "") -> object:
         events: list[object] = []
-        consumer = self._member(instance)
+        consumer = self._member(instance, STAYING_MS)
         consumer.subscribe(
             [topic],
             on_assign=lambda *_: events.append("assigned"),
@@ -247,10 +250,9 @@ class ConfluentSessions(Confluent, Sessions):
 class NewProtocolSessions(ConfluentSessions):
     """A member of the consumer protocol (KIP-848)."""
 
-    protocol: Mapping[str, object] = {
-        "group.protocol": "consumer",
-        "group.remote.assignor": "uniform",
-    }
+    def _protocol(self, heartbeat_ms: int) -> dict[str, object]:
+        # The interval is the server's.
+        return {"group.protocol": "consumer", "group.remote.assignor": "uniform"}
 
 
 class KafkaPythonSessions(KafkaPython, Sessions):
@@ -258,7 +260,10 @@ class KafkaPythonSessions(KafkaPython, Sessions):
         Sessions.__init__(self, bootstrap, meanwhile)
 
     def _as_member(
-        self, work: Callable[[kafka_python.KafkaConsumer], object], instance: str
+        self,
+        work: Callable[[kafka_python.KafkaConsumer], object],
+        instance: str,
+        heartbeat_ms: int,
     ) -> object:
         consumer = kafka_python.KafkaConsumer(
             bootstrap_servers=self.bootstrap,
@@ -266,7 +271,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
             group_instance_id=instance or None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            heartbeat_interval_ms=HEARTBEAT_MS,
+            heartbeat_interval_ms=heartbeat_ms,
             session_timeout_ms=SESSION_MS,
         )
         try:
@@ -282,7 +287,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
             consumer.commit(timeout_ms=REQUEST_MS)
             return "ok"
 
-        return self._as_member(work, instance)
+        return self._as_member(work, instance, COMMITTING_MS)
 
     def member_stays(self, topic: str, instance: str = "") -> object:
         events: list[object] = []
@@ -311,7 +316,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
                 return [*events, type(error).__name__]
             return [*events]
 
-        return self._as_member(work, instance)
+        return self._as_member(work, instance, STAYING_MS)
 
     def _with_producer(
         self, work: Callable[[kafka_python.KafkaProducer], object], **settings: object
@@ -426,7 +431,9 @@ class AiokafkaSessions(Aiokafka, Sessions):
         """Do the other work beside the event loop, as the client goes on."""
         await asyncio.get_running_loop().run_in_executor(None, self.meanwhile)
 
-    def _as_member(self, work: Callable[[Any], Any], instance: str) -> object:
+    def _as_member(
+        self, work: Callable[[Any], Any], instance: str, heartbeat_ms: int
+    ) -> object:
         async def run() -> object:
             consumer = aiokafka.AIOKafkaConsumer(
                 bootstrap_servers=self.bootstrap,
@@ -434,7 +441,7 @@ class AiokafkaSessions(Aiokafka, Sessions):
                 group_instance_id=instance or None,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
-                heartbeat_interval_ms=HEARTBEAT_MS,
+                heartbeat_interval_ms=heartbeat_ms,
                 session_timeout_ms=SESSION_MS,
             )
             await consumer.start()
@@ -454,7 +461,7 @@ class AiokafkaSessions(Aiokafka, Sessions):
             await consumer.commit()
             return "ok"
 
-        return self._as_member(work, instance)
+        return self._as_member(work, instance, COMMITTING_MS)
 
     def member_stays(self, topic: str, instance: str = "") -> object:
         events: list[object] = []
@@ -480,7 +487,7 @@ class AiokafkaSessions(Aiokafka, Sessions):
                 return [*events, type(error).__name__]
             return [*events]
 
-        return self._as_member(work, instance)
+        return self._as_member(work, instance, STAYING_MS)
 
     async def _with_producer(
         self, work: Callable[[Any], Any], **settings: object
