@@ -426,9 +426,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka's fault: a fetch of this offset is out of range.",
     ),
     Known(
-        "group.min.session.timeout.ms and group.max.session.timeout.ms below 1; "
-        "log.retention.* and queued.max.request.bytes below -1; "
-        "connections.max.idle.ms below 1000; more than 10,000 partitions",
+        "group.max.session.timeout.ms below 1; connections.max.idle.ms from 0 to 999; "
+        "more than 10,000 partitions",
         "accepted",
         "refused at start-up",
         "No client could stay a member or connected; a larger number is an error.",

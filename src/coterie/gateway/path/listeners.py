@@ -141,6 +141,8 @@ class Listeners:
     def _sweep(self) -> None:
         """Close connections that were idle for `connections.max.idle.ms`."""
         idle_s = self.path.connections.settings.connections_max_idle_ms / 1_000
+        if idle_s < 0:
+            return
         self._timers["idle"] = self._loop.call_later(
             idle_s / _SWEEPS_PER_IDLE_LIMIT, self._sweep
         )
