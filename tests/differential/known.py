@@ -406,13 +406,6 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka's fault: unhandled exceptions.",
     ),
     Known(
-        "batch of an unknown compression, or whose records cannot be decompressed or "
-        "decoded",
-        "-1",
-        "2; 87",
-        "Kafka's fault: unhandled exceptions.",
-    ),
-    Known(
         "Produce or ListOffsets with a partition twice; ListOffsets with a topic "
         "without partitions",
         "the last batch is appended; one row; no topic",

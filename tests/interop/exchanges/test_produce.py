@@ -73,9 +73,7 @@ def with_checksum(batch: bytes) -> bytes:
         (with_count(2), INVALID_RECORD, 0),
         (of_producer(0, -1), INVALID_RECORD, 0),
         (of_producer(-2, 0), INVALID_EPOCH, 0),
-        (with_codec(7), UNKNOWN, 0),
-        (with_codec(1), UNKNOWN, 0),  # which its records are not compressed with
-        (with_codec(3), UNKNOWN, 0),
+        *((with_codec(each), UNKNOWN, 0) for each in (1, 2, 3, 4, 7)),
     ],
 )
 def test_a_refused_batch(

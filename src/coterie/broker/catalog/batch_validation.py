@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from coterie.broker.catalog.configs import TopicSettings
 from coterie.broker.catalog.producer_state import ProducerBatch
 from coterie.errors import ApiError, MalformedFrame
-from coterie.wire.compression import Codec, DataTooLarge
+from coterie.wire.compression import Codec, DataTooLarge, NotDecompressed
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     LENGTH_END,
@@ -74,6 +74,14 @@ class BatchLimits(NamedTuple):
     decompressed_bytes_max: int
 
 
+class UnexpectedBatch(ApiError):
+    """A batch whose codec is unknown, or whose records are not of it: Kafka does not
+    handle the exception."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
 class DecompressedTooLarge(ApiError):
     """A batch that decompresses to more than `BatchLimits.decompressed_bytes_max`."""
 
@@ -109,7 +117,8 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
 
     Bytes after it that are no whole batch are ignored, as in Kafka.
 
-    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE.
+    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE, and
+    UnexpectedBatch.
     """
     data = bytes(records or b"")
     size = _batch_size(data, 0)
@@ -122,9 +131,12 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
     data = data[:size]
     try:
         header = read_header(data)
-        codec = header.codec
     except MalformedFrame as error:
         raise _corrupt(str(error)) from None
+    try:
+        codec = header.codec
+    except MalformedFrame as error:
+        raise UnexpectedBatch(str(error)) from None
     if codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -237,6 +249,8 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
         raise DecompressedTooLarge(
             ErrorCode.MESSAGE_TOO_LARGE, str(too_large)
         ) from None
+    except NotDecompressed as error:
+        raise UnexpectedBatch(str(error)) from None
     except MalformedFrame as error:
         raise _invalid(f"Invalid records: {error}") from None
 
