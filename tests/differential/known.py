@@ -400,10 +400,10 @@ KNOWN: Final[tuple[Known, ...]] = (
         "gets nothing for more than 4 s.",
     ),
     Known(
-        "Produce with null records, or a size that overflows 32 bits",
-        "no answer; -1",
+        "Produce with null records",
+        "no answer",
         "87",
-        "Kafka's fault: unhandled exceptions.",
+        "Kafka's fault: an unhandled exception.",
     ),
     Known(
         "Produce or ListOffsets with a partition twice; ListOffsets with a topic "

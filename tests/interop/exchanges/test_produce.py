@@ -73,6 +73,7 @@ def with_checksum(batch: bytes) -> bytes:
         (with_count(2), INVALID_RECORD, 0),
         (of_producer(0, -1), INVALID_RECORD, 0),
         (of_producer(-2, 0), INVALID_EPOCH, 0),
+        (replaced(BATCH, 8, struct.pack(">i", 2**31 - 1)), UNKNOWN, -1),
         *((with_codec(each), UNKNOWN, 0) for each in (1, 2, 3, 4, 7)),
     ],
 )

@@ -21,6 +21,7 @@ from coterie.errors import ApiError, MalformedFrame
 from coterie.wire.compression import Codec, DataTooLarge, NotDecompressed
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
+    INT32_MAX,
     LENGTH_END,
     TRANSACTIONAL,
     BatchHeader,
@@ -148,7 +149,8 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
 def _batch_size(data: bytes, at: int) -> int | None:
     """Return the size of the batch at `at`; None if the data end before it does.
 
-    Raises ApiError CORRUPT_MESSAGE.
+    Raises ApiError CORRUPT_MESSAGE, and UNKNOWN_SERVER_ERROR for a size that overflows
+    32 bits, which Kafka does not expect.
     """
     left = len(data) - at
     if left < LENGTH_END:
@@ -161,6 +163,8 @@ def _batch_size(data: bytes, at: int) -> int | None:
     magic = data[at + _MAGIC_AT]
     if magic > _MAGIC_V2:
         raise _corrupt(f"a batch has the magic version {magic}")
+    if size + LENGTH_END > INT32_MAX:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch has the size {size}")
     return size + LENGTH_END if size + LENGTH_END <= left else None
 
 
