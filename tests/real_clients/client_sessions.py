@@ -25,11 +25,10 @@ from confluent_kafka import (
 from tests.real_clients.client_operations import (
     GROUP,
     REQUEST_MS,
-    WINDOW_S,
     Aiokafka,
+    Client,
     Confluent,
     KafkaPython,
-    window,
 )
 
 TRANSACTIONAL_ID: Final = "payments"
@@ -45,12 +44,10 @@ def nothing() -> None:
     """Do nothing meanwhile."""
 
 
-class Sessions:
+class Sessions(Client):
     """The operations of a client over some time; each returns its outcome."""
 
-    def __init__(self, bootstrap: str, meanwhile: Meanwhile = nothing) -> None:
-        self.bootstrap = bootstrap
-        self.meanwhile = meanwhile
+    meanwhile: Meanwhile = staticmethod(nothing)
 
     def member_commits(self, topic: str, instance: str = "") -> object:
         """Join, read a record, and commit."""
@@ -90,9 +87,6 @@ class Sessions:
 
 
 class ConfluentSessions(Confluent, Sessions):
-    def __init__(self, bootstrap: str, meanwhile: Meanwhile = nothing) -> None:
-        Sessions.__init__(self, bootstrap, meanwhile)
-
     def _protocol(self, heartbeat_ms: int) -> dict[str, object]:
         """Return the settings of the group protocol."""
         return {
@@ -116,7 +110,7 @@ class ConfluentSessions(Confluent, Sessions):
         )
 
     def _read(self, consumer: Consumer) -> Message:
-        message = consumer.poll(WINDOW_S)
+        message = consumer.poll(self.window_s)
         if message is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if message.error() is not None:
@@ -149,7 +143,7 @@ class ConfluentSessions(Confluent, Sessions):
             self._read(consumer)
             events.clear()
             self.meanwhile()
-            for _ in window():
+            for _ in self._window():
                 message = consumer.poll(0.1)
                 if message is None:
                     continue
@@ -256,9 +250,6 @@ class NewProtocolSessions(ConfluentSessions):
 
 
 class KafkaPythonSessions(KafkaPython, Sessions):
-    def __init__(self, bootstrap: str, meanwhile: Meanwhile = nothing) -> None:
-        Sessions.__init__(self, bootstrap, meanwhile)
-
     def _as_member(
         self,
         work: Callable[[kafka_python.KafkaConsumer], object],
@@ -308,7 +299,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
             events.clear()
             self.meanwhile()
             try:
-                for _ in window():
+                for _ in self._window():
                     for records in consumer.poll(timeout_ms=100).values():
                         if "assigned" in events:
                             return [*events, records[0].offset]
@@ -376,7 +367,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
         partition = kafka_python.TopicPartition(topic, 0)
 
         def next_offset() -> int | None:
-            for _ in window():
+            for _ in self._window():
                 for records in consumer.poll(timeout_ms=100, max_records=1).values():
                     return int(records[0].offset)
             return None
@@ -403,7 +394,7 @@ class KafkaPythonSessions(KafkaPython, Sessions):
         partition = kafka_python.TopicPartition(topic, 0)
         try:
             return self._outcome(
-                lambda: consumer.committed(partition, timeout_ms=1000 * WINDOW_S)
+                lambda: consumer.committed(partition, timeout_ms=1000 * self.window_s)
             )
         finally:
             consumer.close(autocommit=False, timeout_ms=1_000)
@@ -422,11 +413,6 @@ class KafkaPythonSessions(KafkaPython, Sessions):
 
 
 class AiokafkaSessions(Aiokafka, Sessions):
-    deadline_s = 60.0
-
-    def __init__(self, bootstrap: str, meanwhile: Meanwhile = nothing) -> None:
-        Sessions.__init__(self, bootstrap, meanwhile)
-
     async def _pause(self) -> None:
         """Do the other work beside the event loop, as the client goes on."""
         await asyncio.get_running_loop().run_in_executor(None, self.meanwhile)
@@ -479,7 +465,7 @@ class AiokafkaSessions(Aiokafka, Sessions):
             events.clear()
             await self._pause()
             try:
-                for _ in window():
+                for _ in self._window():
                     for records in (await consumer.getmany(timeout_ms=100)).values():
                         if "assigned" in events:
                             return [*events, records[0].offset]

@@ -26,7 +26,7 @@ from coterie.wire.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from tests.real_clients.client_operations import CLIENTS, GROUP, Client
+from tests.real_clients.client_operations import CLIENTS, GROUP, Client, equal_outcomes
 
 pytestmark = pytest.mark.slow
 
@@ -304,15 +304,21 @@ def server(settings: Mapping[str, object]) -> Iterator[Kafka]:
     ],
 )
 def test_the_outcome_is_that_of_the_real_cause(name: str, case: Case) -> None:
-    with server(case.settings) as kafka:
-        if case.prepare is not None:
-            case.prepare(kafka)
-        real = (case.real or case.work)(CLIENTS[name](kafka.bootstrap_servers))
-        assert kafka.requests.of(case.api, errors=case.error), kafka.history()
-    with (
-        server({}) as kafka,
-        kafka.faults.reply(case.api, case.error, times=case.times),
-    ):
-        faked = case.work(CLIENTS[name](kafka.bootstrap_servers))
+    def play(window_s: float) -> tuple[object, object]:
+        def client(kafka: Kafka) -> Client:
+            made = CLIENTS[name](kafka.bootstrap_servers)
+            made.window_s = window_s
+            return made
 
-    assert faked == real
+        with server(case.settings) as kafka:
+            if case.prepare is not None:
+                case.prepare(kafka)
+            real = (case.real or case.work)(client(kafka))
+            assert kafka.requests.of(case.api, errors=case.error), kafka.history()
+        with (
+            server({}) as kafka,
+            kafka.faults.reply(case.api, case.error, times=case.times),
+        ):
+            return real, case.work(client(kafka))
+
+    assert equal_outcomes(play)

@@ -18,9 +18,11 @@ import pytest
 from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
 from coterie.testing import Kafka
 from tests.real_clients import error_causes as causes
+from tests.real_clients.client_operations import equal_outcomes
 from tests.real_clients.client_sessions import (
     SESSIONS,
     TRANSACTIONAL_ID,
+    Meanwhile,
     NewProtocolSessions,
     Sessions,
     nothing,
@@ -324,25 +326,27 @@ def server(case: Case, settings: Mapping[str, object]) -> Iterator[Kafka]:
     ],
 )
 def test_the_outcome_is_that_of_the_real_cause(name: str, case: Case) -> None:
-    client = CLIENTS[name]
-    with server(case, case.settings) as kafka:
-        if case.before is not None:
-            case.before(kafka)
-        cause = partial(case.meanwhile, kafka) if case.meanwhile else nothing
-        real = case.work(client(kafka.bootstrap_servers, cause))
-        assert kafka.requests.of(case.api, errors=case.error), kafka.history()
-    with server(case, {}) as kafka, ExitStack() as stack:
+    def play(window_s: float) -> tuple[object, object]:
+        def client(kafka: Kafka, meanwhile: Meanwhile) -> Sessions:
+            made = CLIENTS[name](kafka.bootstrap_servers)
+            made.window_s, made.meanwhile = window_s, meanwhile
+            return made
 
-        def claim() -> None:
-            stack.enter_context(
-                kafka.faults.reply(case.api, case.error, times=case.times)
-            )
+        with server(case, case.settings) as kafka:
+            if case.before is not None:
+                case.before(kafka)
+            cause = partial(case.meanwhile, kafka) if case.meanwhile else nothing
+            real = case.work(client(kafka, cause))
+            assert kafka.requests.of(case.api, errors=case.error), kafka.history()
+        with server(case, {}) as kafka, ExitStack() as stack:
 
-        if case.meanwhile is None:
-            claim()
-        faked = case.work(
-            client(kafka.bootstrap_servers, claim if case.meanwhile else nothing)
-        )
-        history = kafka.history()
+            def claim() -> None:
+                fault = kafka.faults.reply(case.api, case.error, times=case.times)
+                stack.enter_context(fault)
 
-    assert faked == real, history
+            if case.meanwhile is None:
+                claim()
+            faked = case.work(client(kafka, claim if case.meanwhile else nothing))
+        return real, faked
+
+    assert equal_outcomes(play)
