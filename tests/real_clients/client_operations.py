@@ -403,7 +403,7 @@ class Aiokafka(Client):
 def equal_outcomes(play: Callable[[float], tuple[object, object]]) -> bool:
     """Return whether both outcomes of a play are equal.
 
-    Clients are watched for longer if they are not, or if the play fails: one of them may
+    Clients are watched for longer if they are not, or if the play fails: one may
     have needed more time.
     """
     with suppress(AssertionError):
