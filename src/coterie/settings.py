@@ -184,7 +184,7 @@ class Settings:
     max_in_flight_requests_per_connection: int = 1_000
     """Coterie only: number of unanswered requests at which reading pauses."""
     connections_max_idle_ms: int = 600_000
-    """Time without a request after which a connection is closed."""
+    """Time without a request after which a connection is closed; -1 for none."""
     connection_write_buffer_max_bytes: int = 1_048_576
     """Coterie only: unsent response bytes after which no further request of a
     connection is handled."""

@@ -14,12 +14,19 @@ import pytest
 
 from coterie.auth.acl import CLUSTER_NAME, Operation, PermissionType, ResourceType
 from coterie.testing import Kafka
+from coterie.testing.request_names import CONFIG_TOPIC
+from coterie.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
 from coterie.wire.messages.create_acls import (
     AclCreation,
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from tests.real_clients.client_operations import CLIENTS, GROUP, Client
+from tests.real_clients.client_operations import CLIENTS, GROUP, Client, equal_outcomes
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +87,16 @@ def denied(
         deny(kafka, operation, kind, NEW if operation is Operation.CREATE else name)
 
     return Case(api, error, work, prepare=prepare, settings=ACLS)
+
+
+def configured(name: str, value: str) -> Callable[[Kafka], object]:
+    """Return a function that sets a configuration of the topic."""
+    config = AlterableConfig(name=name, value=value)
+    topic = AlterConfigsResource(
+        resource_type=CONFIG_TOPIC, resource_name=TOPIC, configs=[config]
+    )
+    request = AlterConfigsRequest(resources=[topic])
+    return lambda kafka: kafka.request(request, AlterConfigsResponse)
 
 
 TOPIC_DENIED, GROUP_DENIED = "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"
@@ -237,12 +254,35 @@ CASES: Final = (
         Operation.DELETE,
         OF_TOPIC,
     ),
-    denied(
-        "FindCoordinator",
-        GROUP_DENIED,
-        lambda client: client.committed(TOPIC),
-        DESCRIBE,
-        OF_GROUP,
+    Case(
+        "CreateTopics",
+        "INVALID_TOPIC_EXCEPTION",
+        lambda client: client.create(NEW),
+        real=lambda client: client.create("no topic"),
+    ),
+    Case(
+        "CreateTopics",
+        "INVALID_REPLICA_ASSIGNMENT",
+        lambda client: client.create(NEW, broker=1),
+        real=lambda client: client.create(NEW, broker=77),
+    ),
+    Case(
+        "DeleteTopics",
+        "TOPIC_DELETION_DISABLED",
+        lambda client: client.delete(TOPIC),
+        settings={"delete.topic.enable": "false"},
+    ),
+    Case(
+        "Produce",
+        "INVALID_RECORD",
+        lambda client: client.produce(TOPIC),
+        prepare=configured("cleanup.policy", "compact"),  # the record has no key
+    ),
+    Case(
+        "Produce",
+        "INVALID_TIMESTAMP",
+        lambda client: client.produce(TOPIC, time_ms=1),
+        prepare=configured("message.timestamp.before.max.ms", "60000"),
     ),
 )
 
@@ -251,7 +291,7 @@ CASES: Final = (
 def server(settings: Mapping[str, object]) -> Iterator[Kafka]:
     with Kafka(settings=settings) as kafka:
         kafka.topic(TOPIC)
-        kafka.produce(TOPIC, [b"a", b"b"])
+        kafka.produce(TOPIC, [(b"key", b"a"), (b"key", b"b")])
         yield kafka
 
 
@@ -264,15 +304,21 @@ def server(settings: Mapping[str, object]) -> Iterator[Kafka]:
     ],
 )
 def test_the_outcome_is_that_of_the_real_cause(name: str, case: Case) -> None:
-    with server(case.settings) as kafka:
-        if case.prepare is not None:
-            case.prepare(kafka)
-        real = (case.real or case.work)(CLIENTS[name](kafka.bootstrap_servers))
-        assert kafka.requests.of(case.api, errors=case.error) or case.real is not None
-    with (
-        server({}) as kafka,
-        kafka.faults.reply(case.api, case.error, times=case.times),
-    ):
-        faked = case.work(CLIENTS[name](kafka.bootstrap_servers))
+    def play(window_s: float) -> tuple[object, object]:
+        def client(kafka: Kafka) -> Client:
+            made = CLIENTS[name](kafka.bootstrap_servers)
+            made.window_s = window_s
+            return made
 
-    assert faked == real
+        with server(case.settings) as kafka:
+            if case.prepare is not None:
+                case.prepare(kafka)
+            real = (case.real or case.work)(client(kafka))
+            assert kafka.requests.of(case.api, errors=case.error), kafka.history()
+        with (
+            server({}) as kafka,
+            kafka.faults.reply(case.api, case.error, times=case.times),
+        ):
+            return real, case.work(client(kafka))
+
+    assert equal_outcomes(play)

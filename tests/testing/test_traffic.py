@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from struct import pack
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,13 @@ from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResource,
 )
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
+)
+from coterie.wire.primitives import EncodedArray
 from tests.testing.test_error_responses import FAMILIES, full_request
 
 ID = bytes(range(16))
@@ -139,3 +147,18 @@ def test_an_encoded_response_is_decoded() -> None:
     recorded = record(api_of(ApiKey.HEARTBEAT).request(group_id="g"), 0, b"\0\x10")
 
     assert recorded.errors == ("NOT_COORDINATOR",)
+
+
+def test_encoded_rows_of_a_response_are_decoded() -> None:
+    topic = OffsetFetchResponseTopics(name="t")
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    # Partition, offset, leader epoch, metadata "", error code, no tags.
+    row = pack(">iqi", 1, -1, -1) + b"\1" + pack(">h", code) + b"\0"
+    topic.partitions = EncodedArray(1, row)  # type: ignore[assignment]
+    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+
+    recorded = record(OffsetFetchRequest(), 8, OffsetFetchResponse(groups=[group]))
+
+    assert recorded.errors == ("UNSTABLE_OFFSET_COMMIT",)
+    (partition,) = recorded.response.groups[0].topics[0].partitions
+    assert partition.error_code == code

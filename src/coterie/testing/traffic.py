@@ -28,8 +28,10 @@ from coterie.testing.recorder import Rebalances, RecordedRequest, Requests, rend
 from coterie.testing.request_names import names_in
 from coterie.types import TopicId
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import decode
+from coterie.wire.codec import decode, encode
 from coterie.wire.plain_commit import PlainCommit
+from coterie.wire.primitives import EncodedArray
+from coterie.wire.schema import Struct
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -124,11 +126,15 @@ class Traffic:
     ) -> None:
         """Record a response. A failure here must not keep it from being sent."""
         try:
-            if isinstance(response, bytes):
-                key = ApiKey(recorded.request.API_KEY)
-                response, _ = decode(
-                    api_of(key).response, recorded.version, response, 0
+            if isinstance(response, bytes) or _has_encoded_array(response):
+                version = recorded.version
+                body = (
+                    response
+                    if isinstance(response, bytes)
+                    else encode(response, version)
                 )
+                cls: Any = api_of(ApiKey(recorded.request.API_KEY)).response
+                response, _ = decode(cls, version, body, 0)
             if recorded.api == "Fetch" and response is not None:
                 response, recorded.record_bytes = _without_records(
                     response, "responses", "partitions"
@@ -145,6 +151,19 @@ class Traffic:
 
     def _open_peers(self) -> list[Any]:
         return list(self._peers)
+
+
+def _has_encoded_array(value: Any) -> bool:
+    """Return whether a message, or an element of one, has an array in encoded form."""
+    if isinstance(value, EncodedArray):
+        return True
+    if isinstance(value, list):
+        return any(map(_has_encoded_array, value))
+    return isinstance(value, Struct) and any(
+        _has_encoded_array(getattr(value, name))
+        for name, declared in value.FIELDS.items()
+        if declared.element is not None
+    )
 
 
 # Records.

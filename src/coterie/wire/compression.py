@@ -57,6 +57,10 @@ _STREAMS: Final = {
 }
 
 
+class NotDecompressed(MalformedFrame):
+    """Bytes that are not of their codec."""
+
+
 class DataTooLarge(MalformedFrame):
     """Data that decompress to more than the limit."""
 
@@ -83,7 +87,7 @@ def decompress(
 ) -> bytes:
     """Decompress the records part of a batch from `compress` or from any client.
 
-    Raises MalformedFrame when the bytes are not of that codec, and DataTooLarge when
+    Raises NotDecompressed when the bytes are not of that codec, and DataTooLarge when
     they decompress to more than `bytes_max`.
     """
     found = decompress_buffer(codec, data, bytes_max)
@@ -109,7 +113,7 @@ def decompress_buffer(
         OverflowError,
         struct.error,
     ) as error:
-        raise MalformedFrame(f"{codec.name.lower()} batch: {error}") from None
+        raise NotDecompressed(f"{codec.name.lower()} batch: {error}") from None
 
 
 def _bounded(codec: Codec, data: bytes, bytes_max: int) -> bytearray:

@@ -71,7 +71,6 @@ def test_defaults_are_overridden_by_the_file_and_by_a_pair(tmp_path: Path) -> No
         ("num.partition=3", "did you mean num.partitions?"),
         ("max.connections.per.ip=0", "no client could connect"),
         ("max.connections.per.ip.overrides=here", "'here' is not HOST:LIMIT"),
-        ("queued.max.request.bytes=-2", "from -1"),
         ("queued.max.request.bytes=1", "must not be less than socket.request.max"),
         ("connection.request.timeout.ms=999", "from 1000"),
         ("log.journal.bytes=65535", "from 65536 to 1073741824"),
@@ -116,6 +115,7 @@ def test_defaults_are_overridden_by_the_file_and_by_a_pair(tmp_path: Path) -> No
             "valid are by-listener, allow-all, acl",
         ),
         ("authorizer.class.name=a.B", "authorizer=acl is the StandardAuthorizer"),
+        ("connections.max.idle.ms=999", "at least 1000, or -1 for no limit"),
         ("super.users=alice", "'alice' is not a principal; write for example"),
     ],
 )
@@ -160,6 +160,21 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_values_may_be_numbers_and_booleans() -> None:
     settings = make_settings({"num.partitions": 2, "delete.topic.enable": False})
     assert (settings.num_partitions, settings.delete_topic_enable) == (2, False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "connections.max.idle.ms",
+        "group.min.session.timeout.ms",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "queued.max.request.bytes",
+    ],
+)
+def test_any_negative_number_means_no_limit(name: str) -> None:
+    settings = make_settings({name: -7})
+    assert getattr(settings, name.replace(".", "_")) == -7
 
 
 def refusal(**values: object) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.fetch import FetchRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import (
@@ -280,6 +281,16 @@ def test_an_idle_connection_is_closed_and_a_used_one_is_not() -> None:
         else:
             raise AssertionError("the idle connection stayed open")
         assert used.call(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_connections_without_an_idle_limit_are_served() -> None:
+    with (
+        ThreadServer(connections_max_idle_ms=-1) as server,
+        server.client() as client,
+    ):
+        assert client.call(ApiVersionsRequest(), 0).error_code == 0
+        # A Fetch without partitions waits for as long as it says.
+        assert client.call(FetchRequest(max_wait_ms=1), 12).error_code == 0
 
 
 @pytest.mark.fact("G1-06")

@@ -22,7 +22,8 @@ BY_NAME: Final = 12
 TIMESTAMP_MS: Final = 1_700_000_000_000
 RECORD: Final = LogRecord(0, TIMESTAMP_MS, b"k", b"v")
 BATCH: Final = encode_batch([RECORD])
-CORRUPT, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 2, 45, 47, 87
+UNKNOWN, CORRUPT = -1, 2
+OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 45, 47, 87
 
 
 def produce(wire: WireClient, topic: str, batch: bytes) -> Any:
@@ -44,7 +45,14 @@ def replaced(batch: bytes, at: int, data: bytes) -> bytes:
 
 
 def with_count(count: int) -> bytes:
-    batch = replaced(BATCH, 57, struct.pack(">i", count))
+    return with_checksum(replaced(BATCH, 57, struct.pack(">i", count)))
+
+
+def with_codec(codec: int) -> bytes:
+    return with_checksum(replaced(BATCH, 21, struct.pack(">h", codec)))
+
+
+def with_checksum(batch: bytes) -> bytes:
     return replaced(batch, 17, struct.pack(">I", crc32c(batch[21:])))
 
 
@@ -65,6 +73,8 @@ def with_count(count: int) -> bytes:
         (with_count(2), INVALID_RECORD, 0),
         (of_producer(0, -1), INVALID_RECORD, 0),
         (of_producer(-2, 0), INVALID_EPOCH, 0),
+        (replaced(BATCH, 8, struct.pack(">i", 2**31 - 1)), UNKNOWN, -1),
+        *((with_codec(each), UNKNOWN, 0) for each in (1, 2, 3, 4, 7)),
     ],
 )
 def test_a_refused_batch(

@@ -25,6 +25,7 @@ from coterie.pipeline.jobs.run import (
     read_log,
     run_once,
 )
+from coterie.pipeline.jobs.samples import TakenSamples
 from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
 from coterie.pipeline.tables.spark import conform
 from coterie.pipeline.tables.table import Layer
@@ -54,7 +55,7 @@ def test_killed_and_repeated_runs_build_the_tables_of_one_run(
     rest = job(tmp_path / "lake", log, spark)
     run_once(rest)
     assert tables_of(rest.lake) == tables_of(whole)
-    assert run_once(rest) == RunResult(0, 0, ())
+    assert run_once(rest) == RunResult(0, TakenSamples(0), ())
 
 
 def test_sparks_workers_write_the_same_rows_as_this_process(

@@ -71,5 +71,5 @@ def test_the_lag_of_an_idle_topic_is_that_of_the_newest_commit(
                 row = newest()
                 assert (row["log_end_offset"], row["lag"]) == (1, 1 - offset)
         versions = job.lake.version.number
-        assert run_once(job).samples == 0
+        assert run_once(job).samples.added == 0
         assert job.lake.version.number == versions

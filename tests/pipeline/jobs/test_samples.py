@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from coterie.pipeline.jobs.samples import add_samples, take_samples
+from coterie.pipeline.jobs.samples import TakenSamples, add_samples, take_samples
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.partition_ends import LastSamples
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
@@ -114,11 +114,23 @@ def write(file: Path, minutes: Iterator[int] | range) -> Path:
 def test_samples_of_a_file_are_added_once(lake: Lake, tmp_path: Path) -> None:
     source: Any = None
     file = write(tmp_path / "ends.jsonl", range(10))
-    assert take_samples(lake, source, file) == 10
+    assert take_samples(lake, source, file).added == 10
     write(file, range(12))
-    assert take_samples(lake, source, file) == 2
-    assert take_samples(lake, source, file) == 0
+    assert take_samples(lake, source, file).added == 2
+    assert take_samples(lake, source, file).added == 0
     assert times(lake) == list(range(12))
+
+
+def test_samples_of_the_future_are_left_out(lake: Lake, tmp_path: Path) -> None:
+    source: Any = None
+    soon, later = (
+        round((datetime.now(UTC) - START) / MINUTE) + hours * 60 for hours in (12, 36)
+    )
+    file = write(tmp_path / "ends.jsonl", iter([1, later, soon]))
+
+    assert take_samples(lake, source, file) == TakenSamples(added=2, ahead=1)
+
+    assert times(lake) == [1, soon]
 
 
 class _Source:
@@ -140,10 +152,10 @@ def test_a_source_is_sampled_after_the_last_samples_and_the_newest_record(
     recorded = _Source()
     source: Any = recorded
     recorded.rows = [sample(1, 5), sample(2, 7), sample(2, 3, partition=1)]
-    assert take_samples(lake, source, None) == 3
+    assert take_samples(lake, source, None).added == 3
     as_of = START + 7 * MINUTE
     lake.version = msgspec.structs.replace(lake.version, as_of_ts=as_of)
-    assert take_samples(lake, source, None) == 0
+    assert take_samples(lake, source, None).added == 0
     first, second = recorded.requests
     assert first == (LastSamples(), 0)
     at = START + 2 * MINUTE

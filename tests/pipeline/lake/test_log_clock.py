@@ -8,28 +8,29 @@ import pytest
 from coterie.pipeline.lake.log_clock import LogClock, current_time_us
 
 DAY_US = 86_400_000_000
-LATE_US = 10_000 * DAY_US
+LATE = 10_000
 
 
-def clock_of(*days: float, size: int = 1) -> LogClock:
-    """Return the clock after records at these days, added `size` at a time."""
+def clock_of(*days: float, size: int = 1, wall: float = LATE) -> LogClock:
+    """Return the clock after records at these days, added `size` at a time on the day
+    `wall`."""
     clock = LogClock(log_partition=0)
     times = np.array([round(each * DAY_US) for each in days], np.int64)
     for begin in range(0, len(times), size):
-        clock.add(times[begin : begin + size])
+        clock.add(times[begin : begin + size], round(wall * DAY_US))
     return clock
 
 
-def in_ranges(*days: float, size: int) -> LogClock:
+def in_ranges(*days: float, size: int, wall: float = LATE) -> LogClock:
     """Return the clock after ranges of `size` records each."""
     clock = LogClock(log_partition=0)
     for begin in range(0, len(days), size):
-        clock.add_range(clock_of(*days[begin : begin + size]))
+        clock.add_range(clock_of(*days[begin : begin + size], wall=wall))
     return clock
 
 
-def now(*clocks: LogClock, wall_us: int = LATE_US) -> float | None:
-    time_us = current_time_us(clocks, wall_us)
+def now(*clocks: LogClock) -> float | None:
+    time_us = current_time_us(clocks)
     return None if time_us is None else time_us / DAY_US
 
 
@@ -78,10 +79,30 @@ def test_records_of_two_log_partitions_confirm_each_other() -> None:
     assert now(clock_of(5, 5.1, 35), clock_of(5, 8.2)) == 5.1
 
 
-def test_a_time_after_that_of_this_computer_is_left_out() -> None:
-    wall_us = 6 * DAY_US
-    ahead = clock_of(5, 5.1, 35, 35.1)
-    assert now(ahead, wall_us=wall_us) == 5.1
-    assert now(clock_of(5, 5.5), clock_of(35, 35.1), wall_us=wall_us) == 5.5
-    # The computer that reads the log may be the one with the wrong clock.
-    assert now(clock_of(35, 35.1), wall_us=wall_us) == 35.1
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("days", "off_clock"),
+    [
+        ((5, 5.1, 35), 1),
+        ((5, 5.1, 35, 35.1, 35.2), 3),
+        ((35, 35.1, 5, 5.1, 65, 35), 4),
+        ((5, 35, 5.05, 35, 5.1, 35, 35, 35), 5),
+    ],
+)
+def test_a_time_after_that_of_the_reader_never_counts(
+    days: tuple[float, ...], off_clock: int, size: int
+) -> None:
+    clock = clock_of(*days, size=size, wall=6)
+    assert (now(clock), clock.off_clock) == (5.1, off_clock)
+    clock = in_ranges(*days, size=size, wall=6)
+    assert (now(clock), clock.off_clock) == (5.1, off_clock)
+
+    clock.add_range(clock_of(36, 36.1, wall=37))  # read a month later
+
+    assert now(clock) == 36.1
+
+
+def test_a_reader_may_be_the_one_with_the_wrong_clock() -> None:
+    ahead = clock_of(35, 35.1, wall=6)
+    assert now(ahead) == 35.1
+    assert now(clock_of(5, 5.5), ahead) == 5.5

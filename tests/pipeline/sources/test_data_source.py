@@ -62,6 +62,8 @@ def table(spark: SparkSession, log: Path, **options: Any) -> DataFrame:
 
 def run(spark: SparkSession, log: Path, to: Path, **options: Any) -> list[int]:
     """Stream new rows into Parquet; return the number of rows of each micro-batch."""
+    from pyspark.errors import StreamingQueryException
+
     from coterie.pipeline.sources.data_source import GROUPS_LOG, register
 
     register(spark)
@@ -69,7 +71,16 @@ def run(spark: SparkSession, log: Path, to: Path, **options: Any) -> list[int]:
     writer = stream.writeStream.format("parquet").option("path", str(to / "out"))
     writer = writer.option("checkpointLocation", str(to / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    while True:
+        try:
+            query.awaitTermination()
+            break
+        except StreamingQueryException as error:
+            # Spark gives the worker of a stream 10 s to start, whatever the load. It
+            # fails before anything is read.
+            if "failed to connect back" not in str(error) or query.recentProgress:
+                raise
+            query = writer.start()
     return [each.numInputRows for each in query.recentProgress if each.numInputRows]
 
 

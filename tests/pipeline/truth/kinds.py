@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tests.pipeline.truth.members import AiokafkaMember, KafkaPythonMember
+from tests.pipeline.truth.members import (
+    SESSION_MS,
+    SHORT_SESSION_MS,
+    AiokafkaMember,
+    KafkaPythonMember,
+)
 from tests.pipeline.truth.recorder import CONSUMER, COOPERATIVE, EAGER, Recorder
 
 Kind = Callable[[Recorder], Iterator[None]]
@@ -115,22 +120,38 @@ def consumer_empty(r: Recorder) -> Iterator[None]:
 
 def consumer_crash(r: Recorder) -> Iterator[None]:
     """Kill a member process of the consumer protocol."""
-    yield from _crash(r, "consumer-crash", CONSUMER)
+    group = "consumer-crash"
+    yield from _crash(
+        r,
+        group,
+        CONSUMER,
+        CONSUMER,
+        lambda session_ms: r.set_session(group, session_ms),
+    )
 
 
 def classic_crash(r: Recorder) -> Iterator[None]:
     """Kill a member process of the classic protocol."""
-    yield from _crash(r, "classic-crash", EAGER)
+    killed = {**EAGER, "session.timeout.ms": SHORT_SESSION_MS}
+    yield from _crash(r, "classic-crash", EAGER, killed, lambda _: None)
 
 
-def _crash(r: Recorder, group: str, config: dict[str, Any]) -> Iterator[None]:
+def _crash(
+    r: Recorder,
+    group: str,
+    config: dict[str, Any],
+    killed: dict[str, Any],
+    set_session: Callable[[int], None],
+) -> Iterator[None]:
     topic = r.topic(f"{group}-topic", 4)
     yield
     heir = r.join(group, f"{group}-heir", [topic], "first", **config)
     heir.commit(2)
-    process = r.start_process(group, f"{group}-killed", topic, "joined", **config)
+    set_session(SHORT_SESSION_MS)
+    process = r.start_process(group, f"{group}-killed", topic, "joined", **killed)
     heir.commit(4)
     r.kill(process, "left")
+    set_session(SESSION_MS)
     heir.commit(9)
     yield
     heir.commit(10)

@@ -37,6 +37,10 @@ from tests.real_clients.confluent_members import consumer_settings
 from tests.support.waiting import DEADLINE_S, eventually
 
 POLL_S: Final = 0.05
+SESSION_MS: Final = 1_200_000
+"""The session timeout: a machine that stands still for minutes evicts no member."""
+SHORT_SESSION_MS: Final = 6_000
+"""That of a member process that is killed, Kafka's least."""
 FOREVER_S: Final = float("inf")
 REFUSED: Final = (KafkaException, PythonError, AiokafkaError)
 """Errors of a commit; a commit during a rebalance is refused and repeated."""
@@ -246,7 +250,8 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
             bootstrap_servers=self.bootstrap,
             group_id=self.group,
             client_id=self.client_id,
-            session_timeout_ms=6_000,
+            session_timeout_ms=SESSION_MS,
+            max_poll_interval_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -295,7 +300,8 @@ class AiokafkaMember(Member, AiokafkaListener):
             bootstrap_servers=self.bootstrap,
             group_id=self.group,
             client_id=self.client_id,
-            session_timeout_ms=6_000,
+            session_timeout_ms=SESSION_MS,
+            max_poll_interval_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             enable_auto_commit=False,
             auto_offset_reset="earliest",

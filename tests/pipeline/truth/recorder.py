@@ -36,10 +36,11 @@ from tests.pipeline.truth.journal import (
     now,
 )
 from tests.pipeline.truth.member_process import ProcessMember
-from tests.pipeline.truth.members import ConfluentMember, Member
+from tests.pipeline.truth.members import SESSION_MS, ConfluentMember, Member
 from tests.real_clients.confluent_admin import (
     ANSWER_S,
     admin_client,
+    alter_group,
     alter_offsets,
     committed_offsets,
     create_topic,
@@ -49,10 +50,16 @@ from tests.real_clients.confluent_admin import (
 )
 from tests.support.waiting import eventually
 
-CONSUMER: Final[dict[str, Any]] = {"group.protocol": "consumer"}
-EAGER: Final[dict[str, Any]] = {"partition.assignment.strategy": "range"}
+_LONG: Final = {"max.poll.interval.ms": SESSION_MS}
+_LONG_CLASSIC: Final = {"session.timeout.ms": SESSION_MS, **_LONG}
+CONSUMER: Final[dict[str, Any]] = {"group.protocol": "consumer", **_LONG}
+EAGER: Final[dict[str, Any]] = {
+    "partition.assignment.strategy": "range",
+    **_LONG_CLASSIC,
+}
 COOPERATIVE: Final[dict[str, Any]] = {
-    "partition.assignment.strategy": "cooperative-sticky"
+    "partition.assignment.strategy": "cooperative-sticky",
+    **_LONG_CLASSIC,
 }
 _EXPLICIT_RETENTION_VERSION: Final = 4
 """The newest version of OffsetCommit that has a retention time."""
@@ -155,6 +162,12 @@ class Recorder:
         self.settle(group, elsewhere=half)
         self.journal.rebalanced(group, *causes)
         return process
+
+    def set_session(self, group: str, timeout_ms: int) -> None:
+        """Set the session timeout of the members of a consumer group, from their next
+        heartbeat on."""
+        admin = admin_client(self.bootstrap)
+        alter_group(admin, group, "consumer.session.timeout.ms", str(timeout_ms))
 
     def kill(self, process: ProcessMember, *causes: str) -> None:
         """Kill a member process; wait until the others own its partitions."""
@@ -298,7 +311,9 @@ class Recorder:
     # Transactions
 
     def producer(self, transactional_id: str) -> Producer:
-        return transactional_producer(self.bootstrap, transactional_id)
+        return transactional_producer(
+            self.bootstrap, transactional_id, **{"transaction.timeout.ms": 900_000}
+        )
 
     def commit_in_transaction(
         self, producer: Producer, member: ConfluentMember, offset: int, *, abort: bool

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from coterie.client.sync import SyncAdmin
 from tests.pipeline.truth.journal import Journal, PartitionKey, now
 from tests.pipeline.truth.kinds import KINDS, Kind
+from tests.pipeline.truth.members import SESSION_MS, SHORT_SESSION_MS
 from tests.pipeline.truth.recorder import Recorder, committed_by
 from tests.real_clients.confluent_admin import ANSWER_S, admin_client, describe_group
 
@@ -29,10 +30,11 @@ SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 100,
     "group.consumer.min.heartbeat.interval.ms": 300,
     "group.consumer.heartbeat.interval.ms": 300,
-    "group.consumer.min.session.timeout.ms": 6_000,
-    "group.consumer.session.timeout.ms": 6_000,
+    "group.consumer.min.session.timeout.ms": SHORT_SESSION_MS,
+    "group.consumer.session.timeout.ms": SESSION_MS,
+    "group.consumer.max.session.timeout.ms": SESSION_MS,
 }
-"""Settings of the broker: short intervals, so that tests wait less."""
+"""Settings of the broker: short intervals, so that tests wait less; long sessions."""
 _GROUPS_ON_ALL_PARTITIONS: Final = 12
 """This many names of groups have hashes of each of the three log partitions."""
 

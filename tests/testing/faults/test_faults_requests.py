@@ -31,6 +31,7 @@ from tests.testing.clients import (
     commit_code,
     committed,
     connect,
+    consumer_heartbeat,
     create_topic,
     heartbeat_code,
     join,
@@ -69,6 +70,55 @@ def test_a_reply_is_not_applied(kafka: Kafka, client: WireClient) -> None:
         commit_code(client, "refused")
 
     assert committed(client, "refused") == -1
+
+
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_member_that_is_told_to_be_unknown_is_removed(
+    kafka: Kafka, client: WireClient, instance: str | None
+) -> None:
+    group = f"unknown-{instance}"
+    member = join(client, group, instance=instance)
+    with kafka.faults.reply("Heartbeat", "UNKNOWN_MEMBER_ID", group=group):
+        heartbeat_code(client, member, group, instance=instance)
+
+    assert kafka.groups[group].members == ()
+
+
+def test_a_member_that_is_told_another_error_stays(
+    kafka: Kafka, client: WireClient
+) -> None:
+    member = join(client, "moved")
+    with kafka.faults.reply("Heartbeat", MOVED.name, group="moved"):
+        heartbeat_code(client, member, "moved")
+
+    assert len(kafka.groups["moved"].members) == 1
+
+
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_an_unknown_member_of_the_consumer_protocol_is_removed(
+    instance: str | None,
+) -> None:
+    with Kafka() as kafka, connect(kafka) as client:
+        create_topic(client)
+        epoch = consumer_heartbeat(client, 0, instance).member_epoch
+        with kafka.faults.reply("ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"):
+            consumer_heartbeat(client, epoch, instance)
+
+        assert kafka.groups["g"].members == ()
+
+
+def test_only_members_that_a_fault_hits_are_removed(
+    kafka: Kafka, client: WireClient
+) -> None:
+    member_id, _ = join(client, "rest", instance="a")
+    request = LeaveGroupRequest(
+        group_id="rest",
+        members=[MemberIdentity(group_instance_id="b"), MemberIdentity(member_id="c")],
+    )
+    with kafka.faults.reply("LeaveGroup", "UNKNOWN_MEMBER_ID", group="rest"):
+        client.call(request)
+
+    assert [each.member_id for each in kafka.groups["rest"].members] == [member_id]
 
 
 def test_after_lets_the_first_requests_pass(kafka: Kafka, client: WireClient) -> None:

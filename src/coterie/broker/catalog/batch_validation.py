@@ -18,9 +18,10 @@ from typing import Final, NamedTuple
 from coterie.broker.catalog.configs import TopicSettings
 from coterie.broker.catalog.producer_state import ProducerBatch
 from coterie.errors import ApiError, MalformedFrame
-from coterie.wire.compression import Codec, DataTooLarge
+from coterie.wire.compression import Codec, DataTooLarge, NotDecompressed
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
+    INT32_MAX,
     LENGTH_END,
     TRANSACTIONAL,
     BatchHeader,
@@ -74,6 +75,14 @@ class BatchLimits(NamedTuple):
     decompressed_bytes_max: int
 
 
+class UnexpectedBatch(ApiError):
+    """A batch whose codec is unknown, or whose records are not of it: Kafka does not
+    handle the exception."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
 class DecompressedTooLarge(ApiError):
     """A batch that decompresses to more than `BatchLimits.decompressed_bytes_max`."""
 
@@ -109,7 +118,8 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
 
     Bytes after it that are no whole batch are ignored, as in Kafka.
 
-    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE.
+    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE, and
+    UnexpectedBatch.
     """
     data = bytes(records or b"")
     size = _batch_size(data, 0)
@@ -122,9 +132,12 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
     data = data[:size]
     try:
         header = read_header(data)
-        codec = header.codec
     except MalformedFrame as error:
         raise _corrupt(str(error)) from None
+    try:
+        codec = header.codec
+    except MalformedFrame as error:
+        raise UnexpectedBatch(str(error)) from None
     if codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -136,7 +149,8 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
 def _batch_size(data: bytes, at: int) -> int | None:
     """Return the size of the batch at `at`; None if the data end before it does.
 
-    Raises ApiError CORRUPT_MESSAGE.
+    Raises ApiError CORRUPT_MESSAGE, and UNKNOWN_SERVER_ERROR for a size that overflows
+    32 bits, which Kafka does not expect.
     """
     left = len(data) - at
     if left < LENGTH_END:
@@ -149,6 +163,8 @@ def _batch_size(data: bytes, at: int) -> int | None:
     magic = data[at + _MAGIC_AT]
     if magic > _MAGIC_V2:
         raise _corrupt(f"a batch has the magic version {magic}")
+    if size + LENGTH_END > INT32_MAX:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch has the size {size}")
     return size + LENGTH_END if size + LENGTH_END <= left else None
 
 
@@ -237,6 +253,8 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
         raise DecompressedTooLarge(
             ErrorCode.MESSAGE_TOO_LARGE, str(too_large)
         ) from None
+    except NotDecompressed as error:
+        raise UnexpectedBatch(str(error)) from None
     except MalformedFrame as error:
         raise _invalid(f"Invalid records: {error}") from None
 

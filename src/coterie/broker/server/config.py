@@ -24,7 +24,9 @@ from coterie.files import decode_text
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
+_LONG_MIN: Final = -(2**63)
 _INT32_MIN: Final = -(2**31)
+_LEAST_IDLE_MS: Final = 1_000
 _WORDS: Final = {"true": True, "false": False}
 
 
@@ -37,7 +39,7 @@ class Range(NamedTuple):
 
 _RANGES: Final[Mapping[str, Range]] = {
     "group.initial.rebalance.delay.ms": Range(_INT32_MIN, INT32_MAX),
-    "group.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.min.session.timeout.ms": Range(_INT32_MIN, INT32_MAX),
     "group.max.session.timeout.ms": Range(1, INT32_MAX),
     "group.max.size": Range(1, INT32_MAX),
     "group.max.pending.members": Range(1, INT32_MAX),
@@ -62,8 +64,8 @@ _RANGES: Final[Mapping[str, Range]] = {
     "num.partitions": Range(1, 10_000),
     "max.partitions": Range(1, INT32_MAX),
     "catalog.max.entries": Range(1, INT32_MAX),
-    "log.retention.ms": Range(-1, _LONG_MAX),
-    "log.retention.bytes": Range(-1, _LONG_MAX),
+    "log.retention.ms": Range(_LONG_MIN, _LONG_MAX),
+    "log.retention.bytes": Range(_LONG_MIN, _LONG_MAX),
     "log.retention.check.interval.ms": Range(1, _LONG_MAX),
     "log.journal.bytes": Range(65_536, 1 << 30),
     "message.max.bytes": Range(0, INT32_MAX),
@@ -78,7 +80,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "socket.request.max.bytes": Range(1, INT32_MAX),
     "socket.request.max.elements": Range(1_000, INT32_MAX),
     "socket.request.without.records.max.bytes": Range(1_024, INT32_MAX),
-    "queued.max.request.bytes": Range(-1, _LONG_MAX),
+    "queued.max.request.bytes": Range(_LONG_MIN, _LONG_MAX),
     "connection.request.timeout.ms": Range(1_000, INT32_MAX),
     "max.connections": Range(0, INT32_MAX),
     "quota.window.num": Range(1, 10_000),
@@ -88,7 +90,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "max.connection.creation.rate": Range(1, INT32_MAX),
     "max.connections.per.ip": Range(0, INT32_MAX),
     "max.in.flight.requests.per.connection": Range(1, INT32_MAX),
-    "connections.max.idle.ms": Range(1_000, _LONG_MAX),
+    "connections.max.idle.ms": Range(_LONG_MIN, _LONG_MAX),
     "connection.write.buffer.max.bytes": Range(65_536, INT32_MAX),
     "sasl.server.max.receive.size": Range(1_024, INT32_MAX),
     "connections.max.reauth.ms": Range(0, _LONG_MAX),
@@ -322,6 +324,12 @@ def _check_connections(settings: Settings) -> None:
         raise SettingError(
             f"queued.max.request.bytes ({queued}) must not be less than "
             f"socket.request.max.bytes ({largest}), or -1 for no limit"
+        )
+    idle_ms = settings.connections_max_idle_ms
+    if 0 <= idle_ms < _LEAST_IDLE_MS:
+        raise SettingError(
+            f"connections.max.idle.ms ({idle_ms}) must be at least {_LEAST_IDLE_MS}, "
+            "or -1 for no limit: clients could not stay connected"
         )
     overrides = settings.max_connections_per_ip_overrides
     if not settings.max_connections_per_ip and not overrides:

@@ -63,6 +63,8 @@ class Listener:
 
     def _schedule_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         idle_s = self.connections.settings.connections_max_idle_ms / 1000
+        if idle_s < 0:
+            return
         self._sweep = loop.call_later(
             idle_s / _SWEEPS_PER_IDLE_LIMIT, self._close_idle, loop
         )

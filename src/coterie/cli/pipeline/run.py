@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from coterie.pipeline.gold.settings import GoldSettings
+    from coterie.pipeline.jobs.run import RunResult
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.sources.source import Source
 
@@ -165,22 +166,25 @@ def _run(options: argparse.Namespace) -> int:
         if options.follow:
             follow(job, FollowIntervals(), lambda: False)
         result = run_once(job)
-    print(_run_summary(lake, result.records, len(result.built)))
+    print(_run_summary(lake, result))
     return 0
 
 
-def _run_summary(lake: Lake, records: int, tables: int) -> str:
+def _run_summary(lake: Lake, result: RunResult) -> str:
     version = lake.version
     newest = version.as_of_ts.isoformat(timespec="seconds") if version.as_of_ts else "-"
     parts = [
-        f"{records} records read up to {newest}, {tables} tables built in"
-        f" {lake.storage}"
+        f"{result.records} records read up to {newest}, {len(result.built)} tables"
+        f" built in {lake.storage}"
     ]
     if off_clock := sum(head.off_clock for head in version.heads):
         records_have = "1 record has" if off_clock == 1 else f"{off_clock} records have"
         parts.append(
             f"{records_have} the time of a wrong clock: coterie pipeline show quality"
         )
+    if ahead := result.samples.ahead:
+        samples_were = "1 sample was" if ahead == 1 else f"{ahead} samples were"
+        parts.append(f"{samples_were} left out, with a time in the future")
     unread = sum(head.stable_offset - head.next_offset for head in version.heads)
     if unread > 0:
         parts.append(f"{unread} more records are left for the next run")

@@ -191,8 +191,8 @@ QUALITY: Final = ShowCommand(
 Show the quality of the ingested data for each partition of the log: the records read,
 the records that could not be decoded, and the offsets that are missing. OFF-CLOCK
 counts records with a time that is more than a day from that of the records around them,
-as a broker with a wrong clock writes them; the current time of the lake does not follow
-them.
+or ahead of the machine that read them, as a broker with a wrong clock writes them; the
+current time of the lake does not follow them.
 
 Reads the table data_quality.
 """,

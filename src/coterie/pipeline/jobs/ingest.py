@@ -216,8 +216,7 @@ def _next_version(
     ingested: IngestedFiles,
 ) -> Version:
     """Return the version after a step."""
-    wall_us = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
-    now_us = current_time_us(clocks.values(), wall_us)
+    now_us = current_time_us(clocks.values())
     now_ts = None if now_us is None else _EPOCH + timedelta(microseconds=now_us)
     if not version.clocks and version.as_of_ts is not None:  # a converted lake
         now_ts = max(version.as_of_ts, now_ts or version.as_of_ts)
@@ -302,6 +301,7 @@ class _TaskFiles:
         self._storage = Storage(task.lake)
         self._writers: dict[str, TableWriter] = {}
         self._oldest: list[int] = []
+        self._wall_us = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
         self._clocks: list[LogClock] = []
 
     def begin_range(self, part: OffsetRange) -> None:
@@ -322,7 +322,7 @@ class _TaskFiles:
             times = batch["append_ts"].cast(pa.int64()).drop_null().to_numpy()
             if len(times):
                 self._oldest.append(int(times.min()))
-                self._clocks[-1].add(times)
+                self._clocks[-1].add(times, self._wall_us)
 
     def close(self) -> TaskReport:
         """Finish all files."""

@@ -18,7 +18,7 @@ from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.ingest import StepLimits, ingest_step, read_heads
 from coterie.pipeline.jobs.refresh import Progress, prepare_refresh, refresh
-from coterie.pipeline.jobs.samples import take_samples
+from coterie.pipeline.jobs.samples import TakenSamples, take_samples
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.maintenance import maintain
 from coterie.pipeline.sources.planning import backlog
@@ -52,7 +52,7 @@ class RunResult:
     """The numbers of new records and samples, and the gold tables built."""
 
     records: int
-    samples: int
+    samples: TakenSamples
     built: tuple[str, ...]
 
 

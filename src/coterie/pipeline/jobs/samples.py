@@ -6,9 +6,9 @@ of the same time only, so a run reads about as much as it brings.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +28,36 @@ from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 _SAMPLES: Final = PARTITION_END_SAMPLES.name
 _KEY: Final = list(PARTITION_END_SAMPLES.key)
 _TIME: Final = "sample_ts"
+_DAY: Final = timedelta(days=1)
 _MS: Final = timedelta(milliseconds=1)
 _LAST: Final = (_TIME, "topic_id", "partition", "log_start_offset", "high_watermark")
 
 
-def take_samples(lake: Lake, source: Source, file: Path | None) -> int:
-    """Append the samples in a file, or of the source; return the number of new ones.
+class TakenSamples(NamedTuple):
+    """The number of samples that were appended, and of those that were left out since
+    their time is more than a day ahead of this computer's clock."""
+
+    added: int
+    ahead: int = 0
+
+
+def take_samples(lake: Lake, source: Source, file: Path | None) -> TakenSamples:
+    """Append the samples in a file, or of the source.
 
     Raises SettingError, LogError or ClientError.
     """
-    if file is not None:
+    if file is None:
+        at_ts = lake.version.as_of_ts
+        samples = sample_partition_ends(source, _last_samples(lake), at_ts)
+        return TakenSamples(add_samples(lake, samples))
+    added = ahead = 0
+    latest = pa.scalar(datetime.now(UTC) + _DAY, pa.timestamp("us", "UTC"))
+    for block in read_samples(file):
+        kept = block.filter(pc.less_equal(block[_TIME], latest))
+        ahead += len(block) - len(kept)
         # Each block is committed, so that the next one is compared with it.
-        return sum(add_samples(lake, block) for block in read_samples(file))
-    at_ts = lake.version.as_of_ts
-    return add_samples(lake, sample_partition_ends(source, _last_samples(lake), at_ts))
+        added += add_samples(lake, kept)
+    return TakenSamples(added, ahead)
 
 
 def _last_samples(lake: Lake) -> LastSamples:

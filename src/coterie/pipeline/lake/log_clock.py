@@ -5,7 +5,8 @@ record of a broker with a wrong clock may be a month ahead: every other group wo
 to be idle since then, and its offsets expired. So a record more than a day from those
 before it counts only once the next record of its log partition confirms it. A group is
 never proposed for deletion within a day of its last activity, which covers smaller
-errors.
+errors. A record that is more than a day ahead of the computer that reads it never
+counts, however many there are: no clock passes it later.
 """
 
 from __future__ import annotations
@@ -36,15 +37,25 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_single: bool = True
     """Whether `time_us` is the time of one record only."""
     wrong: int = 0
-    """The number of records whose time the next records contradicted."""
+    """The number of records whose time the next records or the reading computer's
+    clock contradicted."""
+    ahead_us: int | None = None
+    """The newest time that the reading computer's clock contradicted."""
 
     @property
     def off_clock(self) -> int:
         """The number of records whose time is contradicted or in doubt."""
         return self.wrong + (self.doubt_us is not None)
 
-    def add(self, times_us: Any) -> None:
-        """Add the times of records in their order, a numpy array."""
+    def add(self, times_us: Any, wall_us: int) -> None:
+        """Add the times of records in their order, a numpy array; `wall_us` is the time
+        of the computer that reads them."""
+        is_ahead = times_us > wall_us + JUMP_US
+        if is_ahead.any():
+            ahead = times_us[is_ahead]
+            self.wrong += len(ahead)
+            self._add_ahead(int(ahead.max()))
+            times_us = times_us[~is_ahead]
         if not len(times_us):
             return
         first = int(times_us[0]) if self.time_us is None else self.time_us
@@ -66,6 +77,11 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
                 for _ in range(1 if is_single else 2):
                     self._add(time_us)
         self.wrong += later.wrong
+        if later.ahead_us is not None:
+            self._add_ahead(later.ahead_us)
+
+    def _add_ahead(self, time_us: int) -> None:
+        self.ahead_us = max(time_us, self.ahead_us or time_us)
 
     def _add(self, time_us: int) -> None:
         if self.time_us is None:
@@ -96,11 +112,11 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.doubt_us = None
 
 
-def current_time_us(clocks: Iterable[LogClock], wall_us: int) -> int | None:
+def current_time_us(clocks: Iterable[LogClock]) -> int | None:
     """Return the current time of a lake; None without a record that has a time.
 
-    `wall_us` is the time of this computer: log partitions that are ahead of it by more
-    than a day are left out, unless all are.
+    Times ahead of the computer that read them count only if all were: then its clock is
+    more likely to be wrong.
     """
     clocks = tuple(clocks)
     times = [
@@ -110,7 +126,7 @@ def current_time_us(clocks: Iterable[LogClock], wall_us: int) -> int | None:
         if each is not None
     ]
     if not times:
-        return None
+        return max((each.ahead_us for each in clocks if each.ahead_us), default=None)
     doubts = sorted(
         each.doubt_us
         for each in clocks
@@ -120,4 +136,4 @@ def current_time_us(clocks: Iterable[LogClock], wall_us: int) -> int | None:
     times += [
         later for earlier, later in pairwise(doubts) if later - earlier <= JUMP_US
     ]
-    return max([each for each in times if each <= wall_us + JUMP_US] or times)
+    return max(times)

@@ -324,7 +324,7 @@ DATA_QUALITY: Final = Table(
             "off_clock",
             LONG,
             "number of records whose timestamp is more than a day from those around"
-            " them: the clock of a broker was wrong",
+            " them, or ahead of the machine that read them: a clock was wrong",
         ),
         Column("first_ts", TIME, "oldest record timestamp"),
         Column("last_ts", TIME, "newest record timestamp"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from coterie.broker.coordinator.classic.group import ClassicGroup
@@ -66,14 +67,39 @@ def fence_member(broker: Broker, group: str, member: str) -> None:
         raise ValueError(f"the group {group!r} has no members")
 
 
+def remove_members(broker: Broker, group: str, names: Iterable[str]) -> None:
+    """Remove the members of a group that have one of these member ids or instance ids,
+    as the end of their sessions does. Other names are ignored."""
+    state = broker.runtime.shards[broker.shard_of(group)].shard.state
+    classic = state.classic_groups.get(group)
+    consumer = state.consumer_groups.get(group)
+    for name in names:
+        if consumer is not None and consumer.members:
+            member = consumer.members.get(_instances(consumer).get(name, name))
+            if member is not None:
+                _submit(broker, _heartbeat(consumer, member, member.member_id, _LEAVE))
+        elif classic is not None:
+            member_id = classic.static_members.get(name, name)
+            if member_id in classic.members:
+                _submit(broker, _leave(classic, member_id))
+
+
+def _leave(group: ClassicGroup, member_id: str) -> LeaveGroupRequest:
+    identity = MemberIdentity(
+        member_id=member_id,
+        group_instance_id=group.members[member_id].group_instance_id,
+        reason=_REASON,
+    )
+    return LeaveGroupRequest(group_id=group.group_id, members=[identity])
+
+
 def _fence_classic(broker: Broker, group: ClassicGroup, name: str) -> None:
     member_id = group.static_members.get(name, name)
     member = group.members.get(member_id)
     if member is None:
         raise _unknown(group.group_id, name, group.members, group.static_members)
     if member.group_instance_id is None:
-        identity = MemberIdentity(member_id=member_id, reason=_REASON)
-        _submit(broker, LeaveGroupRequest(group_id=group.group_id, members=[identity]))
+        _submit(broker, _leave(group, member_id))
         return
     _submit(
         broker,
@@ -93,11 +119,7 @@ def _fence_classic(broker: Broker, group: ClassicGroup, name: str) -> None:
 
 
 def _fence_consumer(broker: Broker, group: ConsumerGroup, name: str) -> None:
-    instances = {
-        each.instance_id: each.member_id
-        for each in group.members.values()
-        if each.instance_id is not None
-    }
+    instances = _instances(group)
     member = group.members.get(instances.get(name, name))
     if member is None:
         raise _unknown(group.group_id, name, group.members, instances)
@@ -113,6 +135,14 @@ def _fence_consumer(broker: Broker, group: ConsumerGroup, name: str) -> None:
     join.rebalance_timeout_ms = member.rebalance_timeout_ms
     join.topic_partitions = []
     _submit(broker, join)
+
+
+def _instances(group: ConsumerGroup) -> dict[str, str]:
+    return {
+        each.instance_id: each.member_id
+        for each in group.members.values()
+        if each.instance_id is not None
+    }
 
 
 def _heartbeat(

@@ -10,6 +10,7 @@ from typing import Any
 from coterie.broker.server.call import Handler
 from coterie.testing.faults.error_reply import reply_error
 from coterie.testing.faults.fault import Fault, Rule
+from coterie.testing.faults.members import remove_members
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.wire.error_codes import ErrorCode
 
@@ -18,7 +19,11 @@ _LOGGER = logging.getLogger(__name__)
 
 class Reply(Fault):
     """Requests that are answered with an error; of requests with several topics or
-    groups, those that the filter matches."""
+    groups, those that the filter matches.
+
+    A member that gets UNKNOWN_MEMBER_ID is removed: it joins as a new one, which would
+    wait for the session of the old one otherwise.
+    """
 
     name = "reply"
 
@@ -27,6 +32,11 @@ class Reply(Fault):
         self._code = code
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
+        if self._code is ErrorCode.UNKNOWN_MEMBER_ID:
+            wanted, recorded = self.rule.filter, call.recorded
+            for group in recorded.groups if wanted.group is None else (wanted.group,):
+                names = recorded.members if wanted.member is None else (wanted.member,)
+                remove_members(call.node.broker, group, names)
         reply_error(call, handler, self._code, self.rule.filter)
 
 

@@ -422,10 +422,15 @@ def test_a_full_partition_refuses_batches_and_leaves_others_alone(
     assert send(broker, batch_of(b"x")).base_offset == 2
 
 
-def test_unknown_codecs_are_corrupt(broker: FakeBroker) -> None:
+@pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
+def test_batches_that_are_not_of_their_codec_are_unexpected(
+    broker: FakeBroker, codec: int
+) -> None:
     batch = batch_of(b"x")
-    odd = with_checksum(batch[:22] + b"\x07" + batch[23:])
-    assert send(broker, odd).error_code == ErrorCode.CORRUPT_MESSAGE
+    odd = with_checksum(batch[:22] + bytes([codec]) + batch[23:])
+    response = send(broker, odd)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert response.log_start_offset == 0
 
 
 def with_max_time(batch: bytes, timestamp_ms: int) -> bytes:

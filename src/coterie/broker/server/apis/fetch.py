@@ -46,6 +46,8 @@ from coterie.wire.messages.fetch import (
 from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 _LOGGER = logging.getLogger(__name__)
+_WAIT_MAX_MS: Final = 600_000
+"""The longest wait where connections have no idle limit."""
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 _TOPIC_IDS_SINCE: Final = 13
@@ -102,7 +104,8 @@ def fetch(call: Call) -> None:
         finished=finished,
     )
     # A poll is not cancelled when its client disconnects, so its wait is bounded.
-    wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
+    idle_ms = broker.settings.connections_max_idle_ms
+    wait_ms = min(request.max_wait_ms, idle_ms if idle_ms > 0 else _WAIT_MAX_MS)
     poll.start(broker.data.scheduler, wait_ms)
     call.wait(poll.finish)
 

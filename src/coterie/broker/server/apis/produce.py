@@ -15,6 +15,7 @@ from coterie.broker.catalog.batch_validation import (
     DecompressedTooLarge,
     IncomingBatch,
     InvalidRecords,
+    UnexpectedBatch,
     read_batch,
 )
 from coterie.broker.catalog.topics import Topic
@@ -207,7 +208,10 @@ class _Appender:
             if self._request.acks not in {-1, 0, 1}:
                 raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
             check_leader(self._call, part.index)
-            batch = read_batch(part.records, self._call.api_version)
+            try:
+                batch = read_batch(part.records, self._call.api_version)
+            except UnexpectedBatch as error:
+                return self._refusal(partition, error)
             if batch.header.is_transactional:
                 self._check_transaction(partition, batch)
         except ApiError as error:
