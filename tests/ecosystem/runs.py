@@ -1,0 +1,169 @@
+"""One run of a suite: its servers, the bounded process of its tests, its outcomes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tests.ecosystem.known import CANNOT_RUN, Known
+from tests.ecosystem.results import Outcome, go_outcomes, junit_outcomes
+from tests.ecosystem.sources import Unavailable, copy_source, fill, install, run_step
+from tests.ecosystem.suites import GoModule, Suite
+from tests.support.server_process import start_server
+
+PROGRESS_S: Final = 30.0
+END_S: Final = 60.0
+_HOST: Final = "localhost"
+# Coterie's own sources and pytest's options are not for the suites.
+_NOT_INHERITED: Final = (
+    "PYTHONPATH",
+    "PYTEST_ADDOPTS",
+    "PYTEST_PLUGINS",
+    "VIRTUAL_ENV",
+)
+
+
+def run_suite(
+    suite: Suite,
+    folder: Path,
+    *,
+    checkout: Path | None,
+    rows: Sequence[Known],
+    say: Callable[[str], None],
+) -> dict[str, Outcome]:
+    """Fetch a suite, run it against new servers, and return the tests' outcomes.
+
+    `folder` gets its files, and its output as `log`. `say` prints a line of progress.
+
+    Raises:
+        Unavailable: the suite could not be fetched, or its output has no outcomes.
+    """
+    apart = [row.test for row in rows if row.when == CANNOT_RUN]
+    with serving(suite, folder) as values:
+        say(f"fetching; the server is on {values['address']}")
+        source = copy_source(suite, folder, checkout, values)
+        log = folder / "log"
+        environment = {
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if key not in _NOT_INHERITED
+            },
+            **{key: fill(text, values) for key, text in suite.environment.items()},
+        }
+        report = folder / "junit.xml"
+        report.unlink(missing_ok=True)
+        if isinstance(suite.source, GoModule):
+            command = go_command(suite, apart)
+            run_step(["go", "mod", "download"], source)
+        else:
+            python = install(suite, folder, source)
+            command = [str(python), *pytest_arguments(suite, report, apart)]
+        say(f"running, at most {suite.within_s:.0f} s; output in {log}")
+        run_bounded(command, source, environment, log, suite.within_s, say)
+    if isinstance(suite.source, GoModule):
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            outcomes = go_outcomes(lines)
+    elif report.exists():
+        outcomes = junit_outcomes(report.read_text(encoding="utf-8"))
+    else:
+        raise Unavailable(f"pytest wrote no results; see {log}")
+    if not outcomes:
+        raise Unavailable(f"no test ran; see {log}")
+    return outcomes
+
+
+@contextmanager
+def serving(suite: Suite, folder: Path) -> Iterator[dict[str, str]]:
+    """Run the servers that a suite needs; yield the values of `{address}` and so on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    advertised = ("--memory", "--advertised", _HOST)
+    with ExitStack() as stack:
+        server = stack.enter_context(start_server(*advertised, settings=suite.settings))
+        port = str(server.addresses[0][1])
+        values = {"address": f"{_HOST}:{port}", "port": port}
+        if suite.sasl_users:
+            users = folder / "users.toml"
+            lines = [f'{name} = "{word}"\n' for name, word in suite.sasl_users.items()]
+            users.write_text("".join(["[users]\n", *lines]), encoding="utf-8")
+            with_sasl = start_server(
+                *advertised,
+                settings={
+                    **suite.settings,
+                    "sasl.users.file": str(users),
+                    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+                },
+                listen="SASL_PLAINTEXT://127.0.0.1:0",
+            )
+            stack.enter_context(with_sasl)
+            values["sasl_port"] = str(with_sasl.addresses[0][1])
+        yield values
+
+
+def go_command(suite: Suite, apart: Sequence[str]) -> list[str]:
+    """Return the command of a Go suite; one package at a time has the server."""
+    limit = f"-timeout={suite.within_s:.0f}s"
+    names = sorted({test.partition(".")[2] for test in apart})
+    skip = [f"-skip=^({'|'.join(names)})$"] if names else []
+    options = ["-json", "-count=1", "-p=1", "-vet=off", limit, *skip]
+    return ["go", "test", *options, *suite.arguments, *suite.tests]
+
+
+def pytest_arguments(suite: Suite, report: Path, apart: Sequence[str]) -> list[str]:
+    """Return the arguments of python that run a suite and write a JUnit report."""
+    results = [f"--junitxml={report}", "-o", "junit_family=xunit1"]
+    deselected = [f"--deselect={test.removesuffix('*')}" for test in apart]
+    options = ["-v", *results, *deselected, *suite.arguments]
+    return ["-m", "pytest", *options, *suite.tests]
+
+
+def run_bounded(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    within_s: float,
+    say: Callable[[str], None],
+) -> int:
+    """Run a command with its output in a file; kill it and its children in the end.
+
+    Return its exit code, or -SIGKILL when it took too long.
+    """
+    begin = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while (took_s := time.monotonic() - begin) < within_s:
+            try:
+                return process.wait(min(PROGRESS_S, within_s - took_s))
+            except subprocess.TimeoutExpired:
+                say(f"{time.monotonic() - begin:.0f} s, {_lines(log)} lines of output")
+        say(f"ended after {within_s:.0f} s")
+        return -signal.SIGKILL
+    finally:
+        end_session(process)
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a session, and what it started and left."""
+    with suppress(ProcessLookupError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(END_S)
+
+
+def _lines(log: Path) -> int:
+    return log.read_bytes().count(b"\n")

@@ -1,0 +1,150 @@
+"""The files of a suite: fetched from a registry, copied for a run, and edited."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.ecosystem.suites import Checkout, GoModule, Sdist, Suite
+
+FETCH_S: Final = 900.0
+
+
+class Unavailable(Exception):
+    """An error with the reason why a suite cannot be run on this machine."""
+
+
+def copy_source(
+    suite: Suite, folder: Path, checkout: Path | None, values: Mapping[str, str]
+) -> Path:
+    """Copy a suite's files into a new folder `source`, edited; return it.
+
+    `checkout` is the user's clone of a suite that no registry has. `values` replace the
+    names in the texts of the edits.
+
+    Raises:
+        Unavailable: the registry or a program is missing, or there is no checkout.
+    """
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    match suite.source:
+        case GoModule(path, version):
+            _copy_writable(_go_module(f"{path}@{version}"), source)
+        case Sdist(package, version):
+            _unpack_sdist(package, version, folder, source)
+        case Checkout(url, tag):
+            if checkout is None:
+                raise Unavailable(
+                    f"no registry has its tests: git clone --branch {tag} {url}, "
+                    "and name the folder by --checkout NAME=FOLDER"
+                )
+            _copy_writable(checkout, source)
+    for edit in suite.edits:
+        files = list(source.glob(edit.files))
+        changed = [_edit(file, edit.pattern, edit.text, values) for file in files]
+        if not any(changed):
+            raise Unavailable(f"no file {edit.files} has {edit.pattern!r} to replace")
+    return source
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Replace `{name}` by its value; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def install(suite: Suite, folder: Path, source: Path) -> Path:
+    """Install a Python suite's packages into an environment; return its python.
+
+    The environment of an earlier run with the same packages is used again.
+
+    Raises:
+        Unavailable: a package could not be installed.
+    """
+    environment, stamp = folder / "venv", folder / "venv" / "requirements"
+    python = environment / "bin" / "python"
+    wanted = "\n".join(suite.requirements)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    run_step([sys.executable, "-m", "venv", "--clear", str(environment)], source)
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    run_step([*pip, "--disable-pip-version-check", *suite.requirements], source)
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def run_step(command: Sequence[str], folder: Path) -> str:
+    """Run a command of the preparation in a folder; return its stdout.
+
+    Raises:
+        Unavailable: the program is missing, fails or takes too long.
+    """
+    if shutil.which(command[0]) is None:
+        raise Unavailable(f"{command[0]} is not installed")
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_S,
+            cwd=folder,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"not within {FETCH_S:.0f} s: {' '.join(command)}") from None
+    if done.returncode:
+        tail = (done.stderr or done.stdout).strip()[-2000:]
+        raise Unavailable(f"{' '.join(command)} failed:\n{tail}")
+    return done.stdout
+
+
+def _go_module(name: str) -> Path:
+    output = run_step(["go", "mod", "download", "-json", name], Path.cwd())
+    return Path(json.loads(output)["Dir"])
+
+
+def _unpack_sdist(package: str, version: str, folder: Path, source: Path) -> None:
+    """Fetch a source distribution, unless an earlier run has, and unpack it."""
+    archives = folder / "archives"
+    pattern = f"*-{version}.tar.gz"
+    if not any(archives.glob(pattern)):
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        options = ["--no-binary", package, "--dest", str(archives)]
+        run_step([*pip, *options, f"{package}=={version}"], folder)
+    (archive,) = archives.glob(pattern)
+    unpacked = folder / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    with tarfile.open(archive) as files:
+        files.extractall(unpacked, filter="data")
+    (inner,) = unpacked.iterdir()
+    inner.rename(source)
+
+
+def _copy_writable(original: Path, source: Path) -> None:
+    """Copy a folder without its git directory; modules of Go are read-only."""
+    shutil.copytree(
+        original,
+        source,
+        symlinks=True,
+        ignore=shutil.ignore_patterns(".git"),
+    )
+    for path in (source, *source.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o200)
+
+
+def _edit(file: Path, pattern: str, text: str, values: Mapping[str, str]) -> bool:
+    before = file.read_text(encoding="utf-8")
+    filled = fill(text, values)
+    after = re.sub(pattern, lambda _: filled, before)
+    file.write_text(after, encoding="utf-8")
+    return after != before
