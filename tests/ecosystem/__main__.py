@@ -3,6 +3,7 @@
     python -m tests.ecosystem FOLDER                    all that registries have
     python -m tests.ecosystem FOLDER kafka-go kombu     these
     python -m tests.ecosystem FOLDER --checkout NAME=PATH ...   NAME's tests in a clone
+    python -m tests.ecosystem FOLDER --kafka JARS NAME  on Apache Kafka, to compare
     python -m tests.ecosystem FOLDER --list             the suites and their versions
 
 Each suite is fetched into FOLDER, and has servers of its own with data in memory. The
@@ -24,6 +25,7 @@ from tests.ecosystem.known import KNOWN, Known, Verdict, judge, read_known
 from tests.ecosystem.runs import run_suite
 from tests.ecosystem.sources import Unavailable
 from tests.ecosystem.suites import SUITES, Checkout
+from tests.interop.kafka import Unavailable as KafkaUnavailable
 
 _COLUMNS: Final = "{:<16} {:<10} {:>6} {:>6} {:>6} {:>10} {:>7} {:>6}  {}"
 
@@ -69,10 +71,11 @@ def main(words: Sequence[str]) -> int:
                 suite,
                 (arguments.folder / name).absolute(),
                 checkout=checkouts.get(name),
+                kafka=arguments.kafka and arguments.kafka.absolute(),
                 rows=rows,
                 say=partial(_say_of, name),
             )
-        except Unavailable as reason:
+        except (Unavailable, KafkaUnavailable) as reason:
             are_expected = False
             lines.append(f"{name:<16} {version:<10} not run")
             details.append(f"{name} was not run: {reason}")
@@ -126,6 +129,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="SUITE=PATH",
         help="clone of a suite that no registry has",
+    )
+    parser.add_argument(
+        "--kafka",
+        type=Path,
+        metavar="JARS",
+        help="run on Apache Kafka instead; folder of its jars, fetched when empty",
     )
     parser.add_argument(
         "--list", action="store_true", help="list the suites and their versions"

@@ -6,20 +6,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tests.ecosystem.known import CANNOT_RUN, Known
 from tests.ecosystem.results import Outcome, go_outcomes, junit_outcomes
+from tests.ecosystem.servers import serving, serving_kafka
 from tests.ecosystem.sources import Unavailable, copy_source, fill, install, run_step
 from tests.ecosystem.suites import GoModule, Suite
-from tests.support.server_process import start_server
 
 PROGRESS_S: Final = 30.0
 END_S: Final = 60.0
-_HOST: Final = "localhost"
 # Coterie's own sources and pytest's options are not for the suites.
 _NOT_INHERITED: Final = (
     "PYTHONPATH",
@@ -34,18 +33,21 @@ def run_suite(
     folder: Path,
     *,
     checkout: Path | None,
+    kafka: Path | None,
     rows: Sequence[Known],
     say: Callable[[str], None],
 ) -> dict[str, Outcome]:
     """Fetch a suite, run it against new servers, and return the tests' outcomes.
 
-    `folder` gets its files, and its output as `log`. `say` prints a line of progress.
+    `folder` gets its files, and its output as `log`. `kafka` is the folder of Apache
+    Kafka's jars, to run the suite on it instead. `say` prints a line of progress.
 
     Raises:
         Unavailable: the suite could not be fetched, or its output has no outcomes.
     """
     apart = [row.test for row in rows if row.when == CANNOT_RUN]
-    with serving(suite, folder) as values:
+    servers = serving_kafka(suite, kafka) if kafka else serving(suite, folder)
+    with servers as values:
         say(f"fetching; the server is on {values['address']}")
         source = copy_source(suite, folder, checkout, values)
         log = folder / "log"
@@ -77,33 +79,6 @@ def run_suite(
     if not outcomes:
         raise Unavailable(f"no test ran; see {log}")
     return outcomes
-
-
-@contextmanager
-def serving(suite: Suite, folder: Path) -> Iterator[dict[str, str]]:
-    """Run the servers that a suite needs; yield the values of `{address}` and so on."""
-    folder.mkdir(parents=True, exist_ok=True)
-    advertised = ("--memory", "--advertised", _HOST)
-    with ExitStack() as stack:
-        server = stack.enter_context(start_server(*advertised, settings=suite.settings))
-        port = str(server.addresses[0][1])
-        values = {"address": f"{_HOST}:{port}", "port": port}
-        if suite.sasl_users:
-            users = folder / "users.toml"
-            lines = [f'{name} = "{word}"\n' for name, word in suite.sasl_users.items()]
-            users.write_text("".join(["[users]\n", *lines]), encoding="utf-8")
-            with_sasl = start_server(
-                *advertised,
-                settings={
-                    **suite.settings,
-                    "sasl.users.file": str(users),
-                    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-                },
-                listen="SASL_PLAINTEXT://127.0.0.1:0",
-            )
-            stack.enter_context(with_sasl)
-            values["sasl_port"] = str(with_sasl.addresses[0][1])
-        yield values
 
 
 def go_command(suite: Suite, apart: Sequence[str]) -> list[str]:

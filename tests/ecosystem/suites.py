@@ -96,11 +96,59 @@ SUITES: Final[Mapping[str, Suite]] = {
             # address_test.go has addresses that nothing connects to.
             Edit("[!a]*_test.go", r"\b9092\b", "{port}"),
             Edit("addoffsetstotxn_test.go", r"\b9092\b", "{port}"),
-            Edit("*_test.go", r'TCP\("localhost"\)', 'TCP("localhost:{port}")'),
+            Edit("client_test.go", r'TCP\("localhost"\)', 'TCP("localhost:{port}")'),
             Edit("compress/*_test.go", r"\b9092\b", "{port}"),
             Edit("topics/*_test.go", r'TCP\("localhost"\)', 'TCP("localhost:{port}")'),
             Edit("sasl/*_test.go", r"\b9093\b", "{sasl_port}"),
             Edit("conn_test.go", r"127\.0\.0\.1:9093", "127.0.0.1:{sasl_port}"),
         ),
+    ),
+    "franz-go": Suite(
+        GoModule("github.com/twmb/franz-go", "v1.22.3"),
+        tests=("./pkg/kgo/...",),
+        within_s=1500,
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        # The suite's own number of records, 500,000, is for a broker with many cores.
+        environment={
+            "KGO_SEEDS": "127.0.0.1:{port}",
+            "KGO_TEST_RF": "1",
+            "KGO_TEST_RECORDS": "50000",
+            "KGO_TEST_SCRAM": "testuser:testpass",
+            "KGO_TEST_SCRAM_SEEDS": "127.0.0.1:{sasl_port}",
+            "KGO_LOG_LEVEL": "none",
+        },
+        sasl_users={"testuser": "testpass"},
+    ),
+    "franz-go-kadm": Suite(
+        GoModule("github.com/twmb/franz-go/pkg/kadm", "v1.20.0"),
+        tests=("./...",),
+        within_s=300,
+    ),
+    "kombu": Suite(
+        Sdist("kombu", "5.7.0"),
+        tests=(
+            "t/integration/test_kafka.py",
+            "t/unit/transport/test_confluentkafka.py",
+        ),
+        within_s=600,
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        # The suite repeats a failed test up to five times; here none is repeated.
+        arguments=("-p", "no:rerunfailures", "-W", "ignore"),
+        requirements=(
+            "kombu==5.7.0",
+            "confluent-kafka==2.15.1",
+            "pytest==9.1.1",
+            "pytest-freezer==0.4.9",
+            "hypothesis==6.170.17",
+        ),
+        edits=(Edit("t/integration/test_kafka.py", r"'9092'", "'{port}'"),),
+    ),
+    "sentry-arroyo": Suite(
+        Sdist("sentry-arroyo", "2.48.0"),
+        tests=("tests",),
+        within_s=900,
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        environment={"DEFAULT_BROKERS": "127.0.0.1:{port}"},
+        requirements=("sentry-arroyo==2.48.0", "confluent-kafka==2.16.1"),
     ),
 }
