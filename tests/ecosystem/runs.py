@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -65,8 +66,8 @@ def run_suite(
             command = go_command(suite, apart)
             run_step(["go", "mod", "download"], source)
         else:
-            python = install(suite, folder, source)
-            command = [str(python), *pytest_arguments(suite, report, apart)]
+            python = install(suite, folder, source, environment)
+            command = [str(python), *pytest_arguments(suite, report, apart, values)]
         say(f"running, at most {suite.within_s:.0f} s; output in {log}")
         run_bounded(command, source, environment, log, suite.within_s, say)
     if isinstance(suite.source, GoModule):
@@ -85,16 +86,24 @@ def go_command(suite: Suite, apart: Sequence[str]) -> list[str]:
     """Return the command of a Go suite; one package at a time has the server."""
     limit = f"-timeout={suite.within_s:.0f}s"
     names = sorted({test.partition(".")[2] for test in apart})
-    skip = [f"-skip=^({'|'.join(names)})$"] if names else []
+    skip = [f"-skip={'|'.join(map(go_pattern, names))}"] if names else []
     options = ["-json", "-count=1", "-p=1", "-vet=off", limit, *skip]
     return ["go", "test", *options, *suite.arguments, *suite.tests]
 
 
-def pytest_arguments(suite: Suite, report: Path, apart: Sequence[str]) -> list[str]:
+def go_pattern(name: str) -> str:
+    """Return the pattern of `go test` for one test, or for the case of a test."""
+    return "/".join(f"^{re.escape(part)}$" for part in name.split("/"))
+
+
+def pytest_arguments(
+    suite: Suite, report: Path, apart: Sequence[str], values: Mapping[str, str]
+) -> list[str]:
     """Return the arguments of python that run a suite and write a JUnit report."""
     results = [f"--junitxml={report}", "-o", "junit_family=xunit1"]
     deselected = [f"--deselect={test.removesuffix('*')}" for test in apart]
-    options = ["-v", *results, *deselected, *suite.arguments]
+    more = [fill(each, values) for each in suite.arguments]
+    options = ["-v", *results, *deselected, *more]
     return ["-m", "pytest", *options, *suite.tests]
 
 

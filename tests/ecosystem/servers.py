@@ -12,7 +12,6 @@ from tests.ecosystem.suites import Suite
 from tests.interop.kafka import KafkaNode, fetch_jars
 from tests.support.server_process import start_server
 
-_HOST: Final = "localhost"
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 _OF_COTERIE: Final = ("authorizer",)
 """Settings that Kafka does not have."""
@@ -22,10 +21,10 @@ _OF_COTERIE: Final = ("authorizer",)
 def serving(suite: Suite, folder: Path) -> Iterator[dict[str, str]]:
     """Run the servers that a suite needs; yield the values of `{address}` and so on."""
     folder.mkdir(parents=True, exist_ok=True)
-    advertised = ("--memory", "--advertised", _HOST)
+    advertised = ("--memory", "--advertised", suite.host)
     with ExitStack() as stack:
         server = stack.enter_context(start_server(*advertised, settings=suite.settings))
-        values = _values(server.addresses[0][1])
+        values = _values(suite, server.addresses[0][1])
         if suite.sasl_users:
             users = folder / "users.toml"
             lines = [f'{name} = "{word}"\n' for name, word in suite.sasl_users.items()]
@@ -87,17 +86,17 @@ def serving_kafka(suite: Suite, jars: Path) -> Iterator[dict[str, str]]:
             format_with=[
                 word for each in credentials for word in ("--add-scram", each)
             ],
-            advertised=_HOST,
+            advertised=suite.host,
         ) as node,
     ):
         ports = {
             name: address.rpartition(":")[2] for name, address in node.addresses.items()
         }
-        values = _values(int(ports["PLAIN"]))
+        values = _values(suite, int(ports["PLAIN"]))
         if users:
             values["sasl_port"] = ports["SASL"]
         yield values
 
 
-def _values(port: int) -> dict[str, str]:
-    return {"address": f"{_HOST}:{port}", "port": str(port)}
+def _values(suite: Suite, port: int) -> dict[str, str]:
+    return {"address": f"{suite.host}:{port}", "port": str(port)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -47,6 +48,8 @@ def copy_source(
                     "and name the folder by --checkout NAME=FOLDER"
                 )
             _copy_writable(checkout, source)
+    for name in suite.without:
+        shutil.rmtree(source / name)
     for edit in suite.edits:
         files = list(source.glob(edit.files))
         changed = [_edit(file, edit.pattern, edit.text, values) for file in files]
@@ -62,27 +65,53 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def install(suite: Suite, folder: Path, source: Path) -> Path:
+def install(
+    suite: Suite, folder: Path, source: Path, environment: Mapping[str, str]
+) -> Path:
     """Install a Python suite's packages into an environment; return its python.
 
     The environment of an earlier run with the same packages is used again.
 
     Raises:
-        Unavailable: a package could not be installed.
+        Unavailable: Python or a package could not be installed.
     """
-    environment, stamp = folder / "venv", folder / "venv" / "requirements"
-    python = environment / "bin" / "python"
+    installed, stamp = folder / "venv", folder / "venv" / "requirements"
+    python = installed / "bin" / "python"
     wanted = "\n".join(suite.requirements)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return python
-    run_step([sys.executable, "-m", "venv", "--clear", str(environment)], source)
+    base = find_python(suite.python) if suite.python else sys.executable
+    run_step([base, "-m", "venv", "--clear", str(installed)], source)
     pip = [str(python), "-m", "pip", "install", "--quiet"]
-    run_step([*pip, "--disable-pip-version-check", *suite.requirements], source)
+    packages = [fill(each, {"source": str(source)}) for each in suite.requirements]
+    command = [*pip, "--disable-pip-version-check", *packages]
+    run_step(command, source, environment)
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
 
-def run_step(command: Sequence[str], folder: Path) -> str:
+def find_python(version: str) -> str:
+    """Return the command of a version of Python, on PATH or of pyenv.
+
+    Raises:
+        Unavailable: this version is not installed.
+    """
+    home = os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv"
+    installed = Path(home, "versions").glob(f"{version}.*/bin/python")
+    for candidate in (f"python{version}", *map(str, installed)):
+        # pyenv has commands on PATH for versions that are not active, which fail.
+        if shutil.which(candidate) and not subprocess.call(
+            [candidate, "--version"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ):
+            return candidate
+    raise Unavailable(f"Python {version} is not installed")
+
+
+def run_step(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> str:
     """Run a command of the preparation in a folder; return its stdout.
 
     Raises:
@@ -98,6 +127,7 @@ def run_step(command: Sequence[str], folder: Path) -> str:
             text=True,
             timeout=FETCH_S,
             cwd=folder,
+            env=environment,
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"not within {FETCH_S:.0f} s: {' '.join(command)}") from None

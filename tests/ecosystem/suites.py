@@ -72,6 +72,12 @@ class Suite:
     sasl_users: Mapping[str, str] = field(default_factory=dict)
     """Users and passwords; with one, a second server with SASL_PLAINTEXT runs."""
     edits: tuple[Edit, ...] = ()
+    host: str = "127.0.0.1"
+    """The host that the servers advertise."""
+    without: tuple[str, ...] = ()
+    """Folders that are left out, so that tests import the installed package."""
+    python: str = ""
+    """The version of Python, if not Coterie's own."""
 
 
 SUITES: Final[Mapping[str, Suite]] = {
@@ -79,6 +85,7 @@ SUITES: Final[Mapping[str, Suite]] = {
         GoModule("github.com/segmentio/kafka-go", "v0.4.51"),
         tests=("./...",),
         within_s=900,
+        host="localhost",
         settings={
             "group.initial.rebalance.delay.ms": "0",
             "authorizer": "acl",
@@ -150,5 +157,94 @@ SUITES: Final[Mapping[str, Suite]] = {
         settings={"group.initial.rebalance.delay.ms": "0"},
         environment={"DEFAULT_BROKERS": "127.0.0.1:{port}"},
         requirements=("sentry-arroyo==2.48.0", "confluent-kafka==2.16.1"),
+    ),
+    "aiokafka": Suite(
+        Checkout("https://github.com/aio-libs/aiokafka", "v0.14.0"),
+        tests=("tests",),
+        within_s=2400,
+        settings={"num.partitions": "2", "group.initial.rebalance.delay.ms": "0"},
+        # The image is not used, but its tag says which tests to run.
+        arguments=(
+            "--docker-image=kafka:2.13_4.3.1",
+            "--no-pull",
+            "-p",
+            "no:cacheprovider",
+        ),
+        requirements=(
+            "aiokafka==0.14.0",
+            "async-timeout==5.0.1",
+            "cramjam==2.11.0",
+            "docker==7.1.0",
+            "pytest==9.0.2",
+            "pytest-asyncio==1.3.0",
+            "pytest-mock==3.15.1",
+        ),
+        # The suite starts Kafka in a container; this names a server that runs instead.
+        edits=(
+            Edit(
+                "tests/conftest.py",
+                r"(?s)        kafka_host = docker_ip_address\n.*?\n        finally:\n"
+                r"            container\.stop\(\)\n",
+                '        return KafkaServer("127.0.0.1", {port}, 0, 0, 0, None)\n',
+            ),
+            Edit(
+                "tests/conftest.py",
+                r"    if ssl_dir\.is_dir\(\):",
+                "    ssl_dir.mkdir(exist_ok=True)\n    if ssl_dir.is_dir():",
+            ),
+            Edit("tests/conftest.py", r"        utils\.create_keytab\(\)\n", ""),
+        ),
+        without=("aiokafka",),
+    ),
+    "faststream": Suite(
+        Checkout("https://github.com/ag2ai/faststream", "0.7.4"),
+        tests=("tests/brokers/kafka", "tests/brokers/confluent"),
+        within_s=2400,
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        arguments=("-m", "(kafka or confluent) and not slow", "-p", "no:rerunfailures"),
+        requirements=(
+            "faststream[kafka,confluent,otel,cli,prometheus]==0.7.4",
+            "aiokafka==0.14.0",
+            "confluent-kafka==2.16.1",
+            "dirty-equals==0.11",
+            "httpx==0.28.1",
+            "pytest==9.0.3",
+            "pytest-asyncio==1.3.0",
+            "pytest-timeout==2.4.0",
+            "freezegun==1.5.5",
+            "fastapi==0.140.0",
+            "pydantic-settings==2.14.0",
+            "PyYAML==6.0.3",
+            "email-validator==2.3.0",
+            "msgspec==0.21.0",
+            "uvicorn==0.46.0",
+            "psutil==7.2.2",
+        ),
+        edits=(
+            Edit("tests/brokers/*/settings.py", r"localhost:9092", "127.0.0.1:{port}"),
+            Edit("tests/brokers/kafka/*.py", r"localhost:9092", "127.0.0.1:{port}"),
+        ),
+        without=("faststream",),
+    ),
+    "karapace": Suite(
+        Checkout("https://github.com/Aiven-Open/karapace", "6.2.0"),
+        tests=("tests/integration",),
+        within_s=3600,
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        arguments=("--kafka-bootstrap-servers=127.0.0.1:{port}", "--numprocesses=2"),
+        environment={"SETUPTOOLS_SCM_PRETEND_VERSION": "6.2.0"},
+        requirements=(
+            "{source}",
+            "filelock",
+            "hypothesis",
+            "psutil",
+            "pytest==8.4.2",
+            "pytest-timeout==2.4.0",
+            "pytest-xdist==3.8.0",
+            "requests",
+        ),
+        # No registry has the authors' copy of avro.
+        edits=(Edit("pyproject.toml", r'"avro @ [^"]*"', '"avro==1.12.0"'),),
+        python="3.12",
     ),
 }
