@@ -6,18 +6,29 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.ecosystem.apache.conftest import JARS
 from tests.ecosystem.known import CANNOT_RUN, Known
 from tests.ecosystem.results import Outcome, go_outcomes, junit_outcomes
 from tests.ecosystem.servers import serving, serving_kafka
-from tests.ecosystem.sources import Unavailable, copy_source, fill, install, run_step
-from tests.ecosystem.suites import GoModule, Suite
+from tests.ecosystem.sources import (
+    Unavailable,
+    copy_source,
+    fetch_programs,
+    fill,
+    install,
+    run_step,
+)
+from tests.ecosystem.suites import Apache, GoModule, Suite
 
+ROOT: Final = Path(__file__).parent.parent.parent
 PROGRESS_S: Final = 30.0
 END_S: Final = 60.0
 # Coterie's own sources and pytest's options are not for the suites.
@@ -47,39 +58,54 @@ def run_suite(
         Unavailable: the suite could not be fetched, or its output has no outcomes.
     """
     apart = [row.test for row in rows if row.when == CANNOT_RUN]
-    servers = serving_kafka(suite, kafka) if kafka else serving(suite, folder)
-    with servers as values:
-        say(f"fetching; the server is on {values['address']}")
-        source = copy_source(suite, folder, checkout, values)
-        log = folder / "log"
-        environment = {
-            **{
-                key: value
-                for key, value in os.environ.items()
-                if key not in _NOT_INHERITED
-            },
-            **{key: fill(text, values) for key, text in suite.environment.items()},
-        }
-        report = folder / "junit.xml"
-        report.unlink(missing_ok=True)
-        if isinstance(suite.source, GoModule):
-            command = go_command(suite, apart)
-            run_step(["go", "mod", "download"], source)
-        else:
-            python = install(suite, folder, source, environment)
-            command = [str(python), *pytest_arguments(suite, report, apart, values)]
+    folder.mkdir(parents=True, exist_ok=True)
+    log, report = folder / "log", folder / "junit.xml"
+    report.unlink(missing_ok=True)
+    run = partial(run_bounded, log=log, within_s=suite.within_s, say=say)
+    if isinstance(suite.source, Apache):
+        environment = {**os.environ, JARS: str(fetch_programs(folder.parent))}
         say(f"running, at most {suite.within_s:.0f} s; output in {log}")
-        run_bounded(command, source, environment, log, suite.within_s, say)
-    if isinstance(suite.source, GoModule):
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            outcomes = go_outcomes(lines)
-    elif report.exists():
-        outcomes = junit_outcomes(report.read_text(encoding="utf-8"))
+        arguments = pytest_arguments(suite, report, apart, {})
+        run([sys.executable, *arguments], ROOT, environment)
     else:
-        raise Unavailable(f"pytest wrote no results; see {log}")
+        servers = serving_kafka(suite, kafka) if kafka else serving(suite, folder)
+        with servers as values:
+            say(f"fetching; the server is on {values['address']}")
+            source = copy_source(suite, folder, checkout, values)
+            environment = environment_of(suite, values)
+            if isinstance(suite.source, GoModule):
+                command = go_command(suite, apart)
+                run_step(["go", "mod", "download"], source)
+            else:
+                python = install(suite, folder, source, environment)
+                arguments = pytest_arguments(suite, report, apart, values)
+                command = [str(python), *arguments]
+            say(f"running, at most {suite.within_s:.0f} s; output in {log}")
+            run(command, source, environment)
+    outcomes = outcomes_of(suite, log, report)
     if not outcomes:
         raise Unavailable(f"no test ran; see {log}")
     return outcomes
+
+
+def outcomes_of(suite: Suite, log: Path, report: Path) -> dict[str, Outcome]:
+    """Return the outcomes that a run left in its output or its report; {} if none."""
+    if isinstance(suite.source, GoModule):
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            return go_outcomes(lines)
+    if report.exists():
+        return junit_outcomes(report.read_text(encoding="utf-8"))
+    return {}
+
+
+def environment_of(suite: Suite, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a suite's tests."""
+    return {
+        **{
+            key: value for key, value in os.environ.items() if key not in _NOT_INHERITED
+        },
+        **{key: fill(text, values) for key, text in suite.environment.items()},
+    }
 
 
 def go_command(suite: Suite, apart: Sequence[str]) -> list[str]:

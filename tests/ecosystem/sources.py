@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.ecosystem.suites import Checkout, GoModule, Sdist, Suite
+from tests.ecosystem.suites import Apache, Checkout, GoModule, Sdist, Suite
 
 FETCH_S: Final = 900.0
+_POM: Final = Path(__file__).with_name("apache") / "pom.xml"
 
 
 class Unavailable(Exception):
@@ -48,6 +49,8 @@ def copy_source(
                     "and name the folder by --checkout NAME=FOLDER"
                 )
             _copy_writable(checkout, source)
+        case Apache():
+            raise AssertionError("its tests are of this repository")
     for name in suite.without:
         shutil.rmtree(source / name)
     for edit in suite.edits:
@@ -88,6 +91,21 @@ def install(
     run_step(command, source, environment)
     stamp.write_text(wanted, encoding="utf-8")
     return python
+
+
+def fetch_programs(folder: Path) -> Path:
+    """Fetch the jars of Kafka's programs, unless an earlier run has; return them.
+
+    Raises:
+        Unavailable: Java or Maven is missing, or Maven could not fetch them.
+    """
+    if shutil.which("java") is None:
+        raise Unavailable("java is not installed")
+    jars = folder / "jars"
+    if not any(jars.glob("connect-mirror-*.jar")):
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        run_step(["mvn", "-q", "-B", "-f", str(_POM), *goal], folder)
+    return jars
 
 
 def find_python(version: str) -> str:

@@ -41,6 +41,16 @@ class Checkout:
 
 
 @dataclass(frozen=True)
+class Apache:
+    """Programs of Apache Kafka from Maven Central, run by tests of this repository.
+
+    Their version is that of `tests/ecosystem/apache/pom.xml`.
+    """
+
+    version: str = "4.3.1"
+
+
+@dataclass(frozen=True)
 class Edit:
     """A change of a suite's files: a regular expression and what replaces it.
 
@@ -57,7 +67,7 @@ class Edit:
 class Suite:
     """A suite of tests, what it runs on, and how."""
 
-    source: GoModule | Sdist | Checkout
+    source: GoModule | Sdist | Checkout | Apache
     tests: tuple[str, ...]
     """Folders or files for pytest, packages for Go."""
     within_s: float
@@ -156,7 +166,13 @@ SUITES: Final[Mapping[str, Suite]] = {
         within_s=900,
         settings={"group.initial.rebalance.delay.ms": "0"},
         environment={"DEFAULT_BROKERS": "127.0.0.1:{port}"},
-        requirements=("sentry-arroyo==2.48.0", "confluent-kafka==2.16.1"),
+        requirements=(
+            "sentry-arroyo==2.48.0",
+            "confluent-kafka==2.16.1",
+            "pytest==9.0.3",
+            "pytest-benchmark==4.0.0",
+        ),
+        arguments=("--benchmark-disable",),
     ),
     "aiokafka": Suite(
         Checkout("https://github.com/aio-libs/aiokafka", "v0.14.0"),
@@ -246,5 +262,14 @@ SUITES: Final[Mapping[str, Suite]] = {
         # No registry has the authors' copy of avro.
         edits=(Edit("pyproject.toml", r'"avro @ [^"]*"', '"avro==1.12.0"'),),
         python="3.12",
+    ),
+    "kafka-streams": Suite(
+        Apache(), tests=("tests/ecosystem/apache/test_streams.py",), within_s=900
+    ),
+    "kafka-connect": Suite(
+        Apache(), tests=("tests/ecosystem/apache/test_connect.py",), within_s=900
+    ),
+    "mirrormaker": Suite(
+        Apache(), tests=("tests/ecosystem/apache/test_mirrormaker.py",), within_s=900
     ),
 }
