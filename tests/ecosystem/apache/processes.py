@@ -16,6 +16,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.kafka import java_command
 
@@ -59,6 +60,14 @@ class JavaProcess:
     def is_running(self) -> bool:
         """Return whether the process has not ended."""
         return self._process.poll() is None
+
+
+def create_topics(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> None:
+    """Create topics and wait for the response."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(name, partitions) for name in names]
+    for future in admin.create_topics(topics).values():
+        future.result(END_S)
 
 
 def produce(bootstrap: str, topic: str, values: Iterable[int]) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.ecosystem.apache.processes import (
-    PARTITIONS,
     JavaProcess,
     committed_values,
+    create_topics,
     duplicates,
     produce,
 )
@@ -42,10 +41,7 @@ class Application:
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     """Run a server with data on disk, and the topics."""
     with start_server(data=tmp_path / "data", settings=SETTINGS) as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        topics = [NewTopic(name, PARTITIONS) for name in ("input", "output", "counts")]
-        for future in admin.create_topics(topics).values():
-            future.result(60)
+        create_topics(running.bootstrap, "input", "output", "counts")
         produce(running.bootstrap, "input", range(RECORDS))
         yield running
 
