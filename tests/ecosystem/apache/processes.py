@@ -80,7 +80,10 @@ def produce(bootstrap: str, topic: str, values: Iterable[int]) -> None:
 
 
 def committed_values(bootstrap: str, topic: str) -> list[str]:
-    """Return the values of a topic that are not of aborted or open transactions."""
+    """Return the values of a topic that are not of aborted or open transactions.
+
+    A topic that does not exist has none.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -92,13 +95,14 @@ def committed_values(bootstrap: str, topic: str) -> list[str]:
         }
     )
     try:
-        described = consumer.list_topics(topic, END_S).topics[topic]
+        # Without a name, since a request that names a topic would create it.
+        topics = consumer.list_topics(timeout=END_S).topics
+        if topic not in topics:
+            return []
         partitions = [
             TopicPartition(topic, number, OFFSET_BEGINNING)
-            for number in described.partitions
+            for number in topics[topic].partitions
         ]
-        if not partitions:
-            return []
         ends = {
             each.partition: consumer.get_watermark_offsets(each, END_S)[1]
             for each in partitions
