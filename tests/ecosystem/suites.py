@@ -209,6 +209,12 @@ SUITES: Final[Mapping[str, Suite]] = {
             ),
             Edit(
                 "tests/conftest.py",
+                r"        client = libdocker\.from_env\(\)\n        yield client\n"
+                r"        client\.close\(\)\n",
+                "        yield None\n",
+            ),
+            Edit(
+                "tests/conftest.py",
                 r"    if ssl_dir\.is_dir\(\):",
                 "    ssl_dir.mkdir(exist_ok=True)\n    if ssl_dir.is_dir():",
             ),
