@@ -229,7 +229,7 @@ SUITES: Final[Mapping[str, Suite]] = {
         settings={"group.initial.rebalance.delay.ms": "0"},
         arguments=("-m", "(kafka or confluent) and not slow", "-p", "no:rerunfailures"),
         requirements=(
-            "faststream[kafka,confluent,otel,cli,prometheus]==0.7.4",
+            "faststream[rabbit,kafka,confluent,nats,redis,mqtt,otel,cli,prometheus]==0.7.4",
             "aiokafka==0.14.0",
             "confluent-kafka==2.16.1",
             "dirty-equals==0.11",
