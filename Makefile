@@ -28,7 +28,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo demo-gateway test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions pythons spark42 clean
+.PHONY: help setup demo demo-gateway test interop interop-versions ecosystem differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions pythons spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -63,6 +63,9 @@ interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Ce
 
 interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.3 (ten minutes at most)
 	@timeout 1200 $(BIN)/python -m tests.interop.versions build/kafka-versions $(ARGS)
+
+ecosystem: $(READY) ## run other projects' tests, from registries, against coterie serve
+	@$(BIN)/python -m tests.ecosystem build/ecosystem $(ARGS)
 
 differential: $(READY) ## send random requests to Apache Kafka and Coterie, compare answers
 	@$(BIN)/python -m tests.differential build/kafka $(ARGS)

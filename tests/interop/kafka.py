@@ -191,7 +191,8 @@ class KafkaNode:
 
     `listeners` maps names to security protocols; each gets a free loopback port, listed
     in `addresses`. `settings` are added to BASE. `jvm` are the options of the broker's
-    JVM; benchmarks give it more memory and both compilers.
+    JVM; benchmarks give it more memory and both compilers. Clients are told to connect
+    to the host `advertised`.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class KafkaNode:
         settings: Mapping[str, str] | None = None,
         format_with: Sequence[str] = (),
         jvm: Sequence[str] = _JVM,
+        advertised: str = "127.0.0.1",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._jars = jars
@@ -220,7 +222,12 @@ class KafkaNode:
             "log.dirs": str(directory / "data"),
             "controller.quorum.voters": f"1@{controller}",
             "listeners": listed({**self.addresses, _CONTROLLER: controller}),
-            "advertised.listeners": listed(self.addresses),
+            "advertised.listeners": listed(
+                {
+                    name: f"{advertised}:{port}"
+                    for name, port in zip(listeners, ports, strict=False)
+                }
+            ),
             "inter.broker.listener.name": next(iter(listeners)),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}"
