@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mutation.named import InvalidMutant
-from mutation.rules import ROOT, RuleMutant, read_rules
+from mutation.rules import RuleMutant, read_rules
+from mutation.sandbox import ROOT
 
 RULES_MIN = 120
 RULED = (
