@@ -56,6 +56,7 @@ def run_gateway_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
     with recording_bugs() as recorder:
         world = GatewayWorld(seed, recorder)
         broken = _failure(run_gateway_world, world)
+        world.note_logs()
         outcome = _outcome(world, broken, keep_transcript=keep_transcript)
         return replace(outcome, history=world.gateway_checker.history.export(seed))
 

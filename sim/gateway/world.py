@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from random import Random
 
+from crc32c import crc32c
+
 from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
@@ -133,6 +135,12 @@ class GatewayWorld(Population):
                 self.gateway_checker.history.topic_deleted(topic.name)
         for process in self.processes():
             process.broadcast(event)
+
+    def note_logs(self) -> None:
+        """Add the bytes of upstream's partitions to the transcript, as checksums."""
+        for index, log in enumerate(self.cluster.partitions):
+            data = b"".join(batch for _, batch in log.stored)
+            self.note(f"upstream's partition {index} has", len(data), crc32c(data))
 
     # Time.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -497,6 +498,21 @@ def test_only_writers_of_the_transactional_id_add_offsets(world: GatewayWorld) -
     world.authorizer = allow_except(("READ", GROUP))
     assert add_offsets(world) is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert not world.requests.added
+
+
+def test_a_commit_of_an_earlier_epoch_is_not_written(world: GatewayWorld) -> None:
+    world.commit(5, producer=Producer(7, 3))
+    world.end(Producer(7, 3), commit=True)
+    responses = world.begin_commit(6, producer=Producer(7, 2))
+    assert code_of(responses) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert not world.upstream.requests
+
+
+def test_a_batch_above_the_limit_is_not_written(world: GatewayWorld) -> None:
+    world.broker.settings = replace(world.settings, message_max_bytes=100)
+    responses = world.begin_commit(5)
+    assert code_of(responses) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not world.upstream.requests
 
 
 # The first batch of a producer.

@@ -478,3 +478,9 @@ def test_a_write_waits_for_those_in_flight(world: World) -> None:
     world.upstream.answer()
     assert called == [None, None]
     assert not world.writer.is_writing
+
+
+def test_places_begin_at_the_end_of_the_loaded_log(world: World) -> None:
+    world.writer.close(LogError("test"))
+    world.writer.open(PRODUCER, 40)
+    assert world.log.bounds(WHERE).next_offset == 40

@@ -423,11 +423,15 @@ def upstream_versions() -> ApiVersionsResponse:
                 name="transaction.version", min_version=1, max_version=2
             ),
             SupportedFeatureKey(name="share.version", min_version=1, max_version=1),
+            SupportedFeatureKey(name="group.version", min_version=0, max_version=9),
         ],
         finalized_features=[
             FinalizedFeatureKey(
+                name="group.version", max_version_level=9, min_version_level=9
+            ),
+            FinalizedFeatureKey(
                 name="transaction.version", max_version_level=2, min_version_level=2
-            )
+            ),
         ],
     )
 
@@ -447,6 +451,7 @@ def test_api_versions_joins_both_servers(version: int, is_coordination: bool) ->
     read = rewritten(upstream_versions(), version, rewriting)
 
     found = ranges_of(read)
+    assert len(read["apikeys"]) == len(found), "each API once"
     assert found[ApiKey.PRODUCE] == (0, 13)
     assert found[ApiKey.FETCH] == (4, 18)
     assert found[ApiKey.METADATA] == (0, 12)  # upstream has 9; translated
@@ -464,12 +469,12 @@ def test_api_versions_joins_both_servers(version: int, is_coordination: bool) ->
 def test_api_versions_has_the_gateways_group_version(version: int) -> None:
     read = rewritten(upstream_versions(), version)
 
-    supported = {each["name"] for each in read["supportedfeatures"]}
-    finalized = {
-        each["name"]: each["maxversionlevel"] for each in read["finalizedfeatures"]
-    }
-    assert finalized == {"transaction.version": 2, "group.version": 1}
-    expected = {"transaction.version"} | ({"group.version"} if version > 3 else set())
+    supported = sorted(each["name"] for each in read["supportedfeatures"])
+    finalized = sorted(
+        (each["name"], each["maxversionlevel"]) for each in read["finalizedfeatures"]
+    )
+    assert finalized == [("group.version", 1), ("transaction.version", 2)]
+    expected = ["group.version"] * (version > 3) + ["transaction.version"]
     assert supported == expected
     assert read["finalizedfeaturesepoch"] == 0
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from coterie.gateway.path.topic_waits import waiting_for_topics
+from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -232,3 +235,21 @@ def test_members_of_other_protocols_do_not_wait(
             )
             client.call(request)
     assert not refreshes.waiting
+
+
+def test_requests_after_one_that_waits_are_held(refreshes: Refreshes) -> None:
+    handled: list[Any] = []
+    held: list[bool] = []
+    catalog = SimpleNamespace(topics={})
+    call: Any = SimpleNamespace(
+        node=SimpleNamespace(broker=SimpleNamespace(catalog=catalog)),
+        request=commit("unknown"),
+        peer=SimpleNamespace(hold_requests=lambda: held.append(True)),
+    )
+    handlers = waiting_for_topics(
+        {ApiKey.OFFSET_COMMIT: handled.append}, refreshes.waiting.append
+    )
+    handlers[ApiKey.OFFSET_COMMIT](call)
+    assert (held, handled) == ([True], [])
+    refreshes.waiting.pop()()
+    assert handled == [call]
