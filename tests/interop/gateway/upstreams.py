@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from tests.interop.gateway.cluster import ClusterBroker, KafkaCluster
-from tests.interop.kafka import STOP_S, Unavailable, fetch_jars, run
+from tests.interop.kafka import BASE, STOP_S, Unavailable, fetch_jars, run
 from tests.support.server_process import start_server
 
 NEWEST: Final = "4.3"
@@ -60,7 +60,8 @@ def running_upstream(name: str, jars: Path, directory: Path) -> Iterator[Upstrea
         with _kfake(directory) as bootstrap:
             yield ForeignCluster(bootstrap, clients, {})
         return
-    settings = {"group.min.session.timeout.ms": 1_000}
+    settings = {name: BASE[name] for name in BASE if name.startswith("group.")}
+    settings["group.min.session.timeout.ms"] = "1000"
     with start_server("--nodes", str(_NODES), settings=settings) as server:
         yield ForeignCluster(server.bootstrap, clients, {})
 
