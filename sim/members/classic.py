@@ -357,17 +357,9 @@ class ClassicMember(Member):
         return any(count(name) != size for name, size in seen.items())
 
     def _beat_failed(self) -> None:
-        self.owes_join = False
-        """Whether partitions that it must revoke wait for its next join. If a static
-        member ends before, its successor gets the assignment without a rebalance, and
-        they stay without a member until the next one, as in Kafka."""
         self._is_beating = False
 
     def _beaten(self, answer: HeartbeatResponse, generation: int) -> None:
-        self.owes_join = False
-        """Whether partitions that it must revoke wait for its next join. If a static
-        member ends before, its successor gets the assignment without a rebalance, and
-        they stay without a member until the next one, as in Kafka."""
         self._is_beating = False
         code = ErrorCode(answer.error_code)
         is_over = generation != self.generation

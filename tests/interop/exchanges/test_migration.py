@@ -462,8 +462,7 @@ def test_a_classic_member_joins_again_when_its_partitions_are_free(
 
 @pytest.mark.fact("E20-14a")
 def test_an_upgrade_by_a_member_without_topics_keeps_the_epoch(here: Group) -> None:
-    whole = assigns({here.topic: ALL})
-    classic = join_classic(here.wire, here.id, here.topic, assignment=whole)
+    classic = join_classic(here.wire, here.id, here.topic)
     joined = here.rejoin("m", subscribed_topic_names=[])
     assert (joined.error_code, joined.member_epoch) == (0, classic.generation)
     described = describe_consumer(here.wire, here.id)

@@ -166,7 +166,7 @@ def _fill(
         group.put_member(member)
     group.targets.update(targets)
     topics = context.environment.topics
-    if classic.state is GroupState.STABLE and _are_assigned(
+    if classic.state is GroupState.STABLE and not _have_grown(
         existing_topics(group.topic_counts, topics), targets.values()
     ):
         group.metadata_hash = hash_of_topics(group.topic_counts, topics)
@@ -175,14 +175,22 @@ def _fill(
     # partitions that were created since the last one stay without a member.
 
 
-def _are_assigned(topics: Iterable[ExistingTopic], targets: Iterable[Target]) -> bool:
-    """Return whether each partition of the topics is assigned."""
-    assigned = {each for target in targets for each in _each(target)}
-    return all(
-        (topic.topic_id, partition) in assigned
-        for topic in topics
-        for partition in range(topic.partition_count)
-    )
+def _have_grown(topics: Iterable[ExistingTopic], targets: Iterable[Target]) -> bool:
+    """Return whether partitions seem to have been created since the last assignment: it
+    has none of the last ones of a topic, and all before them.
+
+    A leader that assigns others, or nothing, does so on purpose.
+    """
+    assigned: dict[TopicId, set[int]] = {}
+    for target in targets:
+        for topic_id, partition in _each(target):
+            assigned.setdefault(topic_id, set()).add(partition)
+    for topic in topics:
+        partitions = assigned.get(topic.topic_id, set())
+        has_first = len(partitions) == max(partitions, default=-1) + 1
+        if assigned and has_first and len(partitions) < topic.partition_count:
+            return True
+    return False
 
 
 def _targets(
