@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.ecosystem.suites import Suite
-from tests.interop.kafka import KafkaNode, fetch_jars
+from tests.interop.kafka import KafkaNode, Unavailable, fetch_jars, listens
 from tests.support.server_process import start_server
 
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
@@ -19,11 +19,20 @@ _OF_COTERIE: Final = ("authorizer",)
 
 @contextmanager
 def serving(suite: Suite, folder: Path) -> Iterator[dict[str, str]]:
-    """Run the servers that a suite needs; yield the values of `{address}` and so on."""
+    """Run the servers that a suite needs; yield the values of `{address}` and so on.
+
+    Raises:
+        Unavailable: the suite needs a port that is in use.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     advertised = ("--memory", "--advertised", suite.host)
     with ExitStack() as stack:
-        server = stack.enter_context(start_server(*advertised, settings=suite.settings))
+        if suite.port and listens(suite.port):
+            raise Unavailable(f"its tests need port {suite.port}, which is in use")
+        listen = f"127.0.0.1:{suite.port}"
+        server = stack.enter_context(
+            start_server(*advertised, settings=suite.settings, listen=listen)
+        )
         values = _values(suite, server.addresses[0][1])
         if suite.sasl_users:
             users = folder / "users.toml"
@@ -48,7 +57,7 @@ def serving_kafka(suite: Suite, jars: Path) -> Iterator[dict[str, str]]:
     """Run one node of Apache Kafka with a suite's settings and users; yield the values.
 
     Raises:
-        Unavailable: of tests.interop.kafka, when the jars cannot be fetched.
+        Unavailable: the jars cannot be fetched.
     """
     users = suite.sasl_users
     listeners = {"PLAIN": "PLAINTEXT"}
