@@ -456,6 +456,19 @@ def test_an_applications_batch_without_an_offset_loads_the_shard_again(
     assert len(world.failures) == 1
 
 
+def test_a_refusal_of_a_batch_that_may_be_in_the_log_loads_the_shard_again(
+    world: World,
+) -> None:
+    """A late EndTxn may have committed the batch before it was sent again."""
+    outcome = produce(world, application_batch(b"t"), 1)
+    world.loop.settle()
+    world.upstream.lose(is_appended=True)
+    world.retry()
+    world.upstream.refuse(ErrorCode.INVALID_TXN_STATE)
+    assert isinstance(outcome()[0], LogError)
+    assert len(world.failures) == 1
+
+
 def test_an_unknown_outcome_of_an_application_fails_the_shard_in_the_end(
     world: World,
 ) -> None:

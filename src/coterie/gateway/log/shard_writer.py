@@ -260,7 +260,8 @@ class ShardWriter(Durability):
         `done` gets the place of its first record in the shard's log, once it is durable
         and may be replayed, or upstream's refusal, which leaves the shard as it was.
         While the outcome is unknown, the batch is sent again; LogError after
-        `deadline_ms`, when the shard is loaded again.
+        `deadline_ms`, or a refusal of what may have been appended: the shard is then
+        loaded again.
         """
         if self._producer is NO_PRODUCER:
             done(LogError("the shard has no owner here"))
@@ -458,6 +459,9 @@ class ShardWriter(Durability):
         elif isinstance(error, ConnectionLost | RequestTimedOut) or code in RETRIED:
             batch.is_uncertain = True
             self._recover(error)
+        elif batch.done is not None and batch.is_uncertain:
+            # Upstream may have appended it, and even have ended its transaction.
+            self._fail(_log_error(self._partition, error))
         elif batch.done is not None:
             self._refuse_application(batch, error)
         elif code in FENCED:
