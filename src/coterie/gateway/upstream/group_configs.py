@@ -12,11 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from coterie.broker.runtime.data import DataPlane
-from coterie.client.admin.configs import (
-    ConfigResource,
-    describe_configs,
-    list_config_resources,
-)
+from coterie.client.admin.configs import describe_configs, list_config_resources
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.gateway.upstream.poller import Poller
@@ -74,11 +70,8 @@ class GroupConfigFeed:
             }
             for resource, entries in described.values.items()
         }
-        gone = [
-            group_id
-            for group_id in self._configs.groups
-            if ConfigResource(kind, group_id) not in listed
-        ]
+        names = {resource.name for resource in listed}
+        gone = [each for each in self._configs.groups if each not in names]
         found |= {group_id: {} for group_id in gone}
         for group_id, values in found.items():
             entry = self._configs.copied(group_id, values)
