@@ -290,6 +290,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         is_upgrade,
     ),
     Known(
+        "heartbeat upgrades a Stable classic group whose assignment lacks the last "
+        "partitions of a topic, as those created since, with the same topics",
+        "no bump",
+        "the epoch is bumped",
+        "Kafka's fault, by its source: they have no member until the next bump.",
+    ),
+    Known(
         "last static consumer member joins by the classic protocol",
         'leader "", no members; Stable',
         "leads, knows the members; rebalances if a member has not reconciled",
