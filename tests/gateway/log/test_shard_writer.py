@@ -459,7 +459,7 @@ def test_an_applications_batch_without_an_offset_loads_the_shard_again(
 def test_a_refusal_of_a_batch_that_may_be_in_the_log_loads_the_shard_again(
     world: World,
 ) -> None:
-    """A late EndTxn may have committed the batch before it was sent again."""
+    # A late EndTxn may have committed the batch before it was sent again.
     outcome = produce(world, application_batch(b"t"), 1)
     world.loop.settle()
     world.upstream.lose(is_appended=True)
