@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from coterie.broker.coordinator.record_serde import encode_record, is_barrier
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.opening import LOG_INTERVAL_MS, RENEW_S, REPEAT_S
+from coterie.gateway.upstream.upstream import Initialized
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     LogRecord,
@@ -198,6 +200,45 @@ def test_a_new_producer_id_and_a_clock_that_went_back_do_not_serve(
     behind_ms = 0
     late.loop.advance(60)
     assert late.commit("g", 2) == 0
+
+
+def test_a_late_producer_id_does_not_drop_what_a_later_owner_has_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = Node()
+    answers: list[Callable[[], None]] = []
+    init = late.upstream.init_producer_id
+
+    def hold(name: str, done: Initialized, **_: object) -> None:
+        init(name, lambda result: answers.append(lambda: done(result)))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(late.upstream, "init_producer_id", hold)
+        late.own()
+    late.upstream.producers = {  # as after upstream has lost its transactional ids
+        each: Producer(2_000 + at, -1, 0)
+        for at, each in enumerate(late.upstream.producers)
+    }
+    late.loop.advance(1)
+    owner = late.successor()
+    owner.own()
+    late.loop.advance(1)
+    for answer in answers:
+        answer()
+    late.loop.settle()
+    assert owner.commit("g", 7) == 0
+    third = late.successor(name="node-3")
+    third.own()
+    assert third.offset("g") == 7
+
+
+def test_a_producer_id_after_the_end_of_the_lease_writes_no_barrier() -> None:
+    world = Node()
+    world.ownership.assigned(frozenset({0}))
+    world.ownership.lease.end()
+    world.loop.settle()
+    assert world.upstream.producers, "InitProducerId was under way"
+    assert not world.upstream.partitions[0].batches
 
 
 def test_another_clusters_barrier_is_refused(

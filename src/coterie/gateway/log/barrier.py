@@ -48,7 +48,8 @@ class Barrier(NamedTuple):
     partition_count: int
     """The number of shards, which maps groups to shards and never changes."""
     time_ms: int
-    """The time at which the owner got its producer epoch, in ms since the epoch."""
+    """The time at which the owner asked for its producer epoch, in ms since the epoch.
+    """
     is_repeated: bool = False
 
 

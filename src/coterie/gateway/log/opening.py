@@ -174,6 +174,9 @@ class Opening:
         """Take the shard over, and call one of the callbacks."""
         assert not self._is_loaded
         self._driven, self._loaded, self._failed = driven, loaded, failed
+        # Not when the response arrives: it may be late, and another node have got a
+        # later producer, with another id if upstream has forgotten this one.
+        self._since_ms = self._context.wall()
         self._context.upstream.init_producer_id(
             self._context.transactional_id(self._index), self._initialized
         )
@@ -187,7 +190,10 @@ class Opening:
             self._fail(result)
             return
         self._producer = result._replace(base_sequence=0)
-        self._since_ms = self._context.wall()
+        lease = self._context.runtime.lease
+        if lease is not None and not lease():
+            self._fail(LogError("the lease ended before the shard was taken over"))
+            return
         self._write_barrier()
 
     def _write_barrier(self) -> None:
