@@ -444,27 +444,21 @@ def test_places_have_the_order_of_writes_whatever_upstream_appends(
     assert world.writer.upstream_end == partition.end
 
 
-def test_an_applications_batch_without_an_offset_loads_the_shard_again(
-    world: World,
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,  # without the offset
+        ErrorCode.INVALID_TXN_STATE,  # a late EndTxn may have committed the batch
+    ],
+)
+def test_a_batch_that_may_be_anywhere_in_the_log_loads_the_shard_again(
+    world: World, code: ErrorCode
 ) -> None:
     outcome = produce(world, application_batch(b"t"), 1)
     world.loop.settle()
     world.upstream.lose(is_appended=True)
     world.retry()
-    world.upstream.refuse(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-    assert isinstance(outcome()[0], LogError)
-    assert len(world.failures) == 1
-
-
-def test_a_refusal_of_a_batch_that_may_be_in_the_log_loads_the_shard_again(
-    world: World,
-) -> None:
-    # A late EndTxn may have committed the batch before it was sent again.
-    outcome = produce(world, application_batch(b"t"), 1)
-    world.loop.settle()
-    world.upstream.lose(is_appended=True)
-    world.retry()
-    world.upstream.refuse(ErrorCode.INVALID_TXN_STATE)
+    world.upstream.refuse(code)
     assert isinstance(outcome()[0], LogError)
     assert len(world.failures) == 1
 

@@ -17,6 +17,7 @@ from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -41,6 +42,7 @@ from tests.support.waiting import eventually
 LARGE_BYTES: Final = 900_000
 FETCH_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
+TOPICS: Final = ("t", "large-12", "large-18", "acks0", "closed", "waits", "bytes")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,15 @@ def upstream() -> Iterator[ThreadServer]:
         with server.client() as client:
             topics = [
                 CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-                for name in ("t", "large-12", "large-18", "acks0", "closed", "bytes")
+                for name in (
+                    "t",
+                    "large-12",
+                    "large-18",
+                    "acks0",
+                    "closed",
+                    "waits",
+                    "bytes",
+                )
             ]
             client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
         yield server
@@ -70,6 +80,12 @@ def produce(topic: str, value: bytes, *, acks: int = -1) -> ProduceRequest:
         timeout_ms=10_000,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
+
+
+def commit(group_id: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+    return OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
 def fetch(topic: str, *, wait_ms: int = 0, min_bytes: int = 0) -> FetchRequest:
@@ -208,6 +224,40 @@ def test_records_without_acks_survive_that_the_client_closes(
         client.socket.sendall(frame * 4)
     with upstream.client(0) as direct:
         eventually(lambda: end_offset(direct, "closed") == 4, expected="four records")
+
+
+def test_records_behind_a_waiting_group_request_survive_that_the_client_closes(
+    gateway: ThreadGateway, upstream: ThreadServer
+) -> None:
+    join = JoinGroupRequest(
+        group_id="waits",
+        protocol_type="p",
+        session_timeout_ms=10_000,
+        protocols=[JoinGroupRequestProtocol(name="p")],
+    )
+    with gateway.client(0) as client:
+        client.call(heartbeat())
+        frames = [client.frame(join, 3)[0], client.frame(heartbeat())[0]]
+        records = produce("waits", b"v", acks=0)
+        frames.append(client.frame(records, PRODUCE_VERSION)[0])
+        client.socket.sendall(b"".join(frames))
+    with upstream.client(0) as direct:
+        eventually(lambda: end_offset(direct, "waits") == 1, expected="a record")
+
+
+def test_requests_before_a_malformed_group_request_get_their_responses(
+    gateway: ThreadGateway,
+) -> None:
+    with gateway.client(0) as client:
+        commits = [client.frame(commit("g"), 8) for _ in range(3)]
+        malformed = commits[0][0][:-4]
+        malformed = (len(malformed) - 4).to_bytes(4) + malformed[4:]
+        frames = [frame for frame, _ in commits]
+        client.socket.sendall(b"".join([*frames, malformed]))
+
+        for _, correlation_id in commits:
+            assert client.receive_frame()[:4] == correlation_id.to_bytes(4)
+        assert client.is_closed()
 
 
 def test_a_half_closed_connection_gets_its_responses(gateway: ThreadGateway) -> None:

@@ -228,3 +228,17 @@ def test_authenticated_coordination_closes_only_to_forward(tmp_path: Path) -> No
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
         client.send(MetadataRequest())
         assert client.is_closed()
+
+
+def test_a_failed_reauthentication_ends_the_requests_for_groups(
+    gateway: ThreadGateway,
+) -> None:
+    before = gateway.sides()
+    with gateway.client() as client:
+        assert sign_in(client).error_code == 0
+        assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
+        (side,) = gateway.sides() - before
+        assert side._exchange is not None
+        side._exchange._principal = None
+        client.send(HeartbeatRequest(group_id="g", member_id="m"))
+        assert client.is_closed()

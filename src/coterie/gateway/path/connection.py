@@ -39,7 +39,7 @@ from coterie.gateway.path.frames import (
     REQUEST_HEAD,
     read_acks,
 )
-from coterie.gateway.path.group_requests import GroupRequests
+from coterie.gateway.path.group_requests import GroupEvents, GroupRequests
 from coterie.gateway.path.reading import (
     AUTHENTICATING,
     CLIENT_FULL,
@@ -105,6 +105,7 @@ class ClientSide(asyncio.Protocol):
         self._turn_ends_s = 0.0
         self._was_connected = False
         self._is_lost = False
+        self._has_eof = False
         self._cutter = FrameCutter(self._begin)
         self._reading = Reading(self._cutter, self._measure)
         self.share = self._reading.share
@@ -142,17 +143,19 @@ class ClientSide(asyncio.Protocol):
             self._groups.lose()
         if self._connecting is not None and not self._cutter.kept:
             self._connecting.cancel()
-        self._release(MANY_EXPECTED, CLIENT_FULL)
+        self._release(MANY_EXPECTED, CLIENT_FULL, GROUPS_WAIT, TURN_ENDED)
         if self._upstream is not None:
             self._upstream.close()
 
     def eof_received(self) -> bool:
-        """Keep the connection for the responses that are still expected."""
+        """Keep the connection for the requests that wait, and the responses that are
+        still expected."""
         transport = self._transport
         assert transport is not None
         if not self._expected or transport.get_extra_info("ssl_object") is not None:
             return False
-        self._end()
+        self._has_eof = True
+        self._end_at_eof()
         return True
 
     def pause_writing(self) -> None:
@@ -189,6 +192,12 @@ class ClientSide(asyncio.Protocol):
         except MalformedFrame as error:
             self._fail(f"invalid request: {error}")
         self.deliver()
+        self._end_at_eof()
+
+    def _end_at_eof(self) -> None:
+        """End when the client sends nothing more and no request of it waits."""
+        if self._has_eof and not self._cutter.is_stopped:
+            self._end()
 
     def _begin(self, data: bytes, at: int) -> Begun | None:
         """Return where the request at `at` goes, and the position after it; None when
@@ -261,14 +270,14 @@ class ClientSide(asyncio.Protocol):
         if after > len(data):
             self._cutter.wanted = after - at
             return None
+        exchange = self._exchange
+        if exchange is not None and exchange.principal is None:
+            raise MalformedFrame("a request for a group before authentication")
         groups = self._groups or self._open_groups()
         if groups is None:
             return None
         self._expect(None)
         groups.handle(data[at:after])
-        if groups.failure is not None:
-            self._expected.pop()
-            raise groups.failure
         if groups.is_waiting:
             self._reading.hold(GROUPS_WAIT)
         elif after < len(data) and self._loop.time() >= self._turn_ends_s:
@@ -286,38 +295,33 @@ class ClientSide(asyncio.Protocol):
         exchange, transport = self._exchange, self._transport
         assert transport is not None
         try:
-            if exchange is None:
+            principal = exchange.principal if exchange is not None else None
+            if principal is None:
                 principal = self._connections.security.principal(transport)
-            elif exchange.principal is None:
-                raise MalformedFrame("a request for a group before authentication")
-            else:
-                principal = exchange.principal
         except ValueError as error:
             reason = f"no principal in the client's certificate: {error}"
             self._fail(reason, "no principal")
             return None
-        self._groups = GroupRequests(
-            self._path,
-            principal,
-            self.address,
-            on_answers=self._groups_went_on,
-            on_close=self._end,
-            on_bug=self.abort,
+        events = GroupEvents(
+            self._groups_went_on, self._group_failed, self._end, self.abort
         )
+        self._groups = GroupRequests(self._path, principal, self.address, events)
         return self._groups
 
     def _groups_went_on(self) -> None:
         """Send responses that came later, and go on if a request waited for them."""
         groups = self._groups
         assert groups is not None
-        if groups.failure is not None:
-            self._expected.pop()
-            self._fail(f"invalid request: {groups.failure}")
         self.deliver()
         if not groups.is_waiting:
             self._turn_ends_s = self._loop.time() + TURN_S
             self._release(GROUPS_WAIT)
         self._count_memory()
+
+    def _group_failed(self, error: MalformedFrame) -> None:
+        """Expect no response to the last request of the group server."""
+        self._expected.pop()
+        self._fail(f"invalid request: {error}")
 
     def _begin_whole(self, data: bytes, at: int, after: int) -> Begun | None:
         """Decide the route of a request by its content."""
@@ -539,9 +543,9 @@ class ClientSide(asyncio.Protocol):
         """Return the bytes held, and those that the next request lacks."""
         assert self._transport is not None
         kept = len(self._cutter.kept)
-        held = kept + self._transport.get_write_buffer_size()
+        held = kept
         if self._groups is not None:
-            held += self._groups.held_bytes
+            held += self._groups.held_bytes + self._transport.get_write_buffer_size()
         return held, max(self._cutter.wanted - kept, 0)
 
     def _release(self, *reasons: int) -> None:
@@ -597,13 +601,14 @@ class ClientSide(asyncio.Protocol):
             upstream.was_active = False
             self.idle_sweeps = 0
         self._count_memory()
+        is_ended = self._has_eof or self._reading.reasons & ENDED
         late = self._limits.check(
             Observed(
                 incomplete_bytes=0 if self._reading.reasons else len(self._cutter.kept),
                 unsent_bytes=transport.get_write_buffer_size(),
                 unconsumed_bytes=upstream.unsent_bytes if upstream is not None else 0,
                 is_paused=bool(self._reading.reasons),
-                is_ending=bool(self._reading.reasons & ENDED and self._expected),
+                is_ending=bool(self._expected and is_ended),
                 must_free=self._connections.memory.must_free(self.share),
             )
         )

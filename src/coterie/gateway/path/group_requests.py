@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import Principal
 from coterie.broker.protocol.connection import Connection, Request
@@ -27,23 +27,26 @@ ANSWER_BYTES_MAX: Final = 262_144
 """Bytes of responses that wait for others before no further request is handled."""
 
 
-class GroupRequests(Peer):
-    """The requests of a client to the group server.
+class GroupEvents(NamedTuple):
+    """The functions that the group requests of a client have called.
 
-    `on_answers` is called after `answers` got responses later than `handle` returned,
-    and when a request that waited was handled; `on_close` and `on_bug` have to close
-    the client's connection, after these responses and at once.
+    `on_answers` after responses came later than `GroupRequests.handle` returned, or a
+    request that waited was handled; `on_failure` once, for a malformed request, which
+    gets no response; `on_close` and `on_bug` to close the client's connection, after
+    the responses so far and at once.
     """
 
+    on_answers: Callable[[], None]
+    on_failure: Callable[[MalformedFrame], None]
+    on_close: Callable[[], None]
+    on_bug: Callable[[], None]
+
+
+class GroupRequests(Peer):
+    """The requests of a client to the group server."""
+
     def __init__(
-        self,
-        path: DataPath,
-        principal: Principal,
-        address: str,
-        *,
-        on_answers: Callable[[], None],
-        on_close: Callable[[], None],
-        on_bug: Callable[[], None],
+        self, path: DataPath, principal: Principal, address: str, events: GroupEvents
     ) -> None:
         node, connections = path.node, path.connections
         settings = connections.settings
@@ -55,9 +58,7 @@ class GroupRequests(Peer):
         """The responses that were not taken, as frames with their sizes."""
         self._connections = connections
         self._loop = asyncio.get_running_loop()
-        self._on_answers = on_answers
-        self._on_close = on_close
-        self._on_bug = on_bug
+        self._events = events
         self._handlers = connections.handlers
         self._counts = node.broker.counts.requests
         self._heartbeats = HeartbeatMemo(node)
@@ -81,11 +82,6 @@ class GroupRequests(Peer):
         """Whether a request has to wait for the responses to earlier ones: no other may
         be passed to `handle` meanwhile."""
         return self._connection.frames.waiting_bytes > 0
-
-    @property
-    def failure(self) -> MalformedFrame | None:
-        """The error of the last request, which gets no response."""
-        return self._connection.failure
 
     @property
     def held_bytes(self) -> int:
@@ -127,7 +123,7 @@ class GroupRequests(Peer):
             self._connection.respond(token, None if self._is_closed else response)
         except Exception:
             _LOGGER.exception("a bug: a response could not be encoded")
-            self._on_bug()
+            self._events.on_bug()
             return
         if not self._is_handling:
             self._schedule()
@@ -136,7 +132,7 @@ class GroupRequests(Peer):
         self._connection.hold_requests()
 
     def close(self) -> None:
-        self._on_close()
+        self._events.on_close()
 
     # Handling.
 
@@ -144,7 +140,7 @@ class GroupRequests(Peer):
         """Pass on responses in the next iteration: a write completes many of them."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._connections.schedule(self._go_on, self._on_bug, self._loop)
+            self._connections.schedule(self._go_on, self._events.on_bug, self._loop)
 
     def _go_on(self) -> None:
         self._is_scheduled = False
@@ -152,12 +148,13 @@ class GroupRequests(Peer):
             return
         self._handle_next()
         self._collect()
-        self._on_answers()
+        self._events.on_answers()
 
     def _handle_next(self) -> None:
         connection = self._connection
         if (
-            connection.in_flight >= self._in_flight_max
+            connection.failure is not None
+            or connection.in_flight >= self._in_flight_max
             or self._answer_bytes > ANSWER_BYTES_MAX
         ):
             return
@@ -166,6 +163,8 @@ class GroupRequests(Peer):
             self._is_handling = True
             self._handle(request)
             self._is_handling = False
+        elif connection.failure is not None:
+            self._events.on_failure(connection.failure)
 
     def _handle(self, request: Request) -> None:
         self._counts[request.api_key, request.api_version] += 1
@@ -174,7 +173,7 @@ class GroupRequests(Peer):
             self._handlers[request.api_key](call)
         except Exception:
             _LOGGER.exception("%s: a bug in handling a request", self.client_host)
-            self._on_bug()
+            self._events.on_bug()
             return
         if request.raw is not None and request.frame:
             self._heartbeats.store(request.raw, request.body, request.frame)

@@ -62,7 +62,7 @@ async def until(condition: Callable[[], bool], within_s: float) -> None:
             await asyncio.sleep(_RETRY_S)
 
 
-class CommitLoad:
+class GroupsLoad:
     """One client for each of some groups; see `CommitHistory`."""
 
     def __init__(
@@ -89,6 +89,13 @@ class CommitLoad:
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+    async def _run(self, group: GroupId) -> None:
+        raise NotImplementedError
+
+
+class CommitLoad(GroupsLoad):
+    """Clients that commit and fetch without transactions."""
 
     def groups_at(self, port: int) -> list[GroupId]:
         """Return the groups whose coordinator is at this port, as the client knows."""

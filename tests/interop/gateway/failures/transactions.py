@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from coterie.client.cluster import (
     TRANSACTION,
-    Cluster,
     find_coordinator_request,
     read_find_coordinator,
 )
@@ -43,8 +42,7 @@ from coterie.wire.messages.txn_offset_commit import (
 from coterie.wire.record_batch import Producer
 from coterie.wire.schema import Message, Versions
 
-from .history import CommitHistory
-from .load import FETCH_VERSIONS, OPTIONS, TOPIC, fetch_request, until
+from .load import FETCH_VERSIONS, TOPIC, GroupsLoad, fetch_request, until
 
 M = TypeVar("M", bound=Message)
 
@@ -69,36 +67,16 @@ _RETRIED: Final = frozenset(
 )
 
 
-class TransactionLoad:
+class TransactionLoad(GroupsLoad):
     """One producer for each of some groups, which commits one offset in each
-    transaction; see `CommitHistory`."""
+    transaction."""
 
     def __init__(
         self, bootstrap: str, groups: Sequence[GroupId], pace_s: float
     ) -> None:
-        self._cluster = Cluster(bootstrap, OPTIONS)
-        self._pace_s = pace_s
-        self.histories = {group: CommitHistory() for group in groups}
+        super().__init__(bootstrap, groups, pace_s)
         self._newer = frozenset(groups[::2])
-        self.lost: list[str] = []
-        """Fetches that returned an offset that is not possible."""
         self._coordinators: dict[GroupId, int] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Self:
-        self._tasks = [
-            asyncio.create_task(self._run(group)) for group in self.histories
-        ]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        results = await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._cluster.close()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
 
     async def wait_for_commits(self, within_s: float) -> None:
         """Wait until every group has committed once more. Raises TimeoutError."""
