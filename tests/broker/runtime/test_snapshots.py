@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +42,6 @@ from tests.broker.coordinator.shard_driver import whole
 from tests.broker.runtime.world import (
     World,
     commit_request,
-    join_request,
     txn_commit_request,
 )
 from tests.support.compiled import skip_if_compiled
@@ -175,20 +173,6 @@ def test_a_snapshot_whose_flush_fails_changes_nothing() -> None:
     world.disk_fails = None
     assert world.offset("g") == 1
     assert world.reopened().offset("g") == 1
-
-
-def test_a_snapshot_of_an_older_version_without_offsets_is_loaded() -> None:
-    world = World(shard_count=1)
-    world.submit(join_request("g"), "g", 3)
-    world.loop.advance(4)
-    write(world)
-    [(key, value)] = world.log.items("snapshot/0/groups")
-    old = value[:1] + struct.pack(">q", -1) + value[9:]
-    world.log.put("snapshot/0/groups", key, old)
-    world.flusher.flush()
-    reopened = world.reopened()
-    assert reopened.phases == {Phase.ACTIVE}
-    assert "g" in states(reopened)[0].classic_groups
 
 
 # Consumer groups.

@@ -254,7 +254,7 @@ def test_other_directories_and_newer_lakes_have_different_errors(
     newer = {"schema": "coterie.pipeline.lake", "schema_version": 99}
     (tmp_path / "lake.json").write_text(json.dumps(newer))
     shell("show current")
-    assert "update Coterie" in shell.error
+    assert "made by another version of Coterie" in shell.error
     assert shell.code == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -281,11 +282,14 @@ def test_a_lake_has_one_source_and_one_cluster(lake: Lake) -> None:
         Lake.open_or_create(where, "segments:/log", "xyz")
 
 
-def test_a_lake_of_a_later_schema_version_is_refused(lake: Lake) -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_lake_of_another_schema_version_is_refused(lake: Lake, version: int) -> None:
     path = Path(lake.storage.root, "lake.json")
-    path.write_text('{"schema": "coterie.pipeline.lake", "schema_version": 3}')
-    with pytest.raises(SettingError, match=r"a later version of Coterie.*update"):
-        Lake.open(lake.storage.root)
+    identity = {"schema": "coterie.pipeline.lake", "schema_version": version}
+    path.write_text(json.dumps(identity))
+    for open_lake in (Lake.open, Lake.open_to_write):
+        with pytest.raises(SettingError, match=f"another .* version {version}, supp"):
+            open_lake(lake.storage.root)
     path.write_text("{}")
     with pytest.raises(SettingError, match="does not describe a Coterie lake"):
         Lake.open(lake.storage.root)

@@ -98,7 +98,7 @@ class DataPlane:
     def load(self) -> None:
         """Read the catalog from the log. Raises LogError.
 
-        LogCorrupt is raised for an entry that cannot be replayed, and for a partition
+        LogCorrupt is raised for an entry that cannot be decoded, and for a partition
         that is not in the log.
         """
         assert not self._is_loading
@@ -108,23 +108,12 @@ class DataPlane:
             self.catalog.clear()
             for kind in EntryKind:
                 for key, value in self.log.items(space_of(kind)):
-                    self._replay(kind, key, value)
+                    self.catalog.replay(decode_entry(kind, key, value))
             self.catalog.finish_load()
             self._check_partitions()
             self.is_loaded = True
         finally:
             self._is_loading = False
-
-    def _replay(self, kind: EntryKind, key: bytes, value: bytes) -> None:
-        entry = decode_entry(kind, key, value)
-        try:
-            self.catalog.replay(entry)
-        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
-            # Entries of earlier versions have no checksum in the store.
-            raise LogCorrupt(
-                f"the {kind} {key!r} of the catalog cannot be replayed: the store is "
-                "damaged; restore it from a backup"
-            ) from None
 
     def _check_partitions(self) -> None:
         known = set(self.log.partitions())

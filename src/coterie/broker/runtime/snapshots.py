@@ -124,7 +124,7 @@ class Snapshots:
             as_of: LogOffset = 0
             for record, origin in entries(value[1:]):
                 shard.replay(record, origin)
-                as_of = max(as_of, origin.log_offset)  # -1 in old snapshots
+                as_of = origin.log_offset
             shard.skip_records_before(_group_id(key), as_of)
             if value[:1] == _HAS_OFFSETS:
                 self._attach_offsets(index, shard.state, key)

@@ -96,11 +96,6 @@ class Lake:
         identity = read_identity(storage)
         if identity is None:
             raise _no_lake(storage)
-        if identity.schema_version < SCHEMA_VERSION:
-            raise SettingError(
-                f"{storage} has the format of an earlier Coterie: the next `coterie"
-                " pipeline run` or `backfill` converts it in place"
-            )
         if as_of is None:
             return cls(storage, identity, read_newest(storage)[0])
         return cls(storage, identity, find_version(storage, as_of))
@@ -109,16 +104,12 @@ class Lake:
     def open_to_write(cls, where: str | Path, keep_hours: int = KEEP_HOURS) -> Lake:
         """Open an existing lake, and complete what a killed writer left.
 
-        Converts a lake in an earlier format. Raises SettingError and LogError.
+        Raises SettingError and LogError.
         """
-        from coterie.pipeline.lake.convert import convert
-
         storage = Storage(where)
         identity = read_identity(storage)
         if identity is None:
             raise _no_lake(storage)
-        if identity.schema_version < SCHEMA_VERSION:
-            identity = convert(storage, identity, keep_hours)
         visible, decided = read_newest(storage)
         lake = cls(storage, identity, visible)
         lake.keep_hours = keep_hours

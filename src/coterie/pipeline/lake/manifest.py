@@ -19,7 +19,6 @@ from coterie.pipeline.lake.storage import Storage
 
 SCHEMA: Final = "coterie.pipeline.lake"
 SCHEMA_VERSION: Final = 2
-"""1 had lists of files in its manifests, 2 has Delta tables."""
 IDENTITY_PATH: Final = "lake.json"
 _CURRENT: Final = "manifests/current.json"
 
@@ -159,7 +158,7 @@ def decode(storage: Storage, path: str, data: bytes, kind: type[_Struct]) -> _St
 def read_identity(storage: Storage) -> Identity | None:
     """Return the content of `lake.json`; None when it does not exist.
 
-    Raises SettingError for another kind of directory, or a later format.
+    Raises SettingError for another kind of directory, or another format.
     """
     data = storage.read(IDENTITY_PATH)
     if data is None:
@@ -169,10 +168,11 @@ def read_identity(storage: Storage) -> Identity | None:
         raise SettingError(
             f"{storage}/{IDENTITY_PATH} does not describe a Coterie lake"
         )
-    if head.schema_version > SCHEMA_VERSION:
+    if head.schema_version != SCHEMA_VERSION:
         raise SettingError(
-            f"{storage} was made by a later version of Coterie (schema version"
-            f" {head.schema_version}, supported: {SCHEMA_VERSION}): update Coterie"
+            f"{storage} was made by another version of Coterie (schema version"
+            f" {head.schema_version}, supported: {SCHEMA_VERSION}): use that version,"
+            " or choose another directory"
         )
     return decode(storage, IDENTITY_PATH, data, Identity)
 
