@@ -48,7 +48,7 @@ INTERPRETED = (
 SUBCLASSED = {
     "broker/coordinator/shard.py": ("Shard",),
     "broker/log/journal.py": ("JournalLog",),
-    "broker/log/log.py": ("StagedWrite", "StagingLog"),
+    "broker/log/log.py": ("Log", "StagedWrite"),
     "broker/log/memory.py": ("MemoryLog",),
     "broker/runtime/durability.py": ("Durability",),
     "broker/runtime/loader.py": ("Loader",),

@@ -16,10 +16,10 @@ from typing import Final
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import (
     BatchInfo,
+    Log,
     LogPartition,
     Operation,
     StagedWrite,
-    StagingLog,
 )
 from coterie.broker.log.memory import MemoryLog
 from coterie.errors import LogError
@@ -56,7 +56,7 @@ class _FaultyWrite(StagedWrite):
         self.inner.write()
 
 
-class Disk(StagingLog):
+class Disk(Log):
     """A disk on which flushed data survives a crash of the server.
 
     It is a base class of logs: `MemoryDisk` and `JournalDisk`.
@@ -123,7 +123,7 @@ class JournalDisk(Disk, JournalLog):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            directory, synchronous="OFF", verify=True, journal_bytes=JOURNAL_BYTES
+            directory, is_synced=False, verify=True, journal_bytes=JOURNAL_BYTES
         )
 
     def crash(self) -> None:

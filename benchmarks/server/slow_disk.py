@@ -16,7 +16,7 @@ from statistics import median
 
 from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.load import LoadResult, LoadShape, load
-from benchmarks.harness.processes import Server, python, running, scratch, settings
+from benchmarks.harness.processes import Server, python, running, scratch
 from benchmarks.peers.connection import create_topic
 from benchmarks.peers.consumer_groups import ERROR_AT, heartbeat_frames
 from benchmarks.peers.offset_requests import COMMIT_ERROR_AT, commit_frame
@@ -44,8 +44,7 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
 
 def _command(delay_ms: int, home: Path) -> list[str]:
     serve = ["serve", "--listen", "127.0.0.1:0", "--data", str(home / "data")]
-    store = settings(log_store="journal")
-    return [*python("peers.slow_disk"), str(delay_ms), *serve, *store]
+    return [*python("peers.slow_disk"), str(delay_ms), *serve]
 
 
 def _both(

@@ -118,11 +118,9 @@ class Settings:
     log_flush_sync: bool = True
     """Coterie only: false skips the sync at a flush, so that a power failure may lose
     acknowledged writes; for measurements only."""
-    log_store: str = "journal"
-    """Coterie only: format of the log in the data directory: journal or sqlite."""
     log_journal_bytes: int = 33_554_432
-    """Coterie only: size of each of the two journals of `log.store=journal`; a full one
-    is copied to segments."""
+    """Coterie only: size of each of the two journals; a full one is copied to
+    segments."""
     message_max_bytes: int = 1_048_588
     """Largest record batch."""
     min_insync_replicas: int = 1

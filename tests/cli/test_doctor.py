@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coterie.broker.log.sqlite import SqliteLog
 from coterie.broker.runtime.shards import Phase
 from coterie.cli.doctor import judge_health
 from coterie.cli.main import main
+from tests.broker.log.logs import open_small
 from tests.broker.server.harness import ThreadServer
 
 
@@ -39,7 +39,7 @@ def run(
 def test_a_sound_directory_has_exit_code_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    SqliteLog(tmp_path / "data").close()
+    open_small(tmp_path / "data").close()
     code, found = run(capsys, "--data", str(tmp_path / "data"))
     assert code == 0
     assert found["store"]["level"] == "ok"

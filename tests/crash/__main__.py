@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -28,8 +28,6 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
-
-from coterie.broker.log.stores import STORES
 
 FOLDER = Path(__file__).parent
 _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED)\b")
@@ -55,50 +53,25 @@ class Scenario:
         return bool(self.outcomes.total()) and not bad
 
 
-def scenarios(
-    kills: int, faults: int, tears: int, stores: Sequence[str] = STORES
-) -> list[Scenario]:
-    """Return all scenarios, those of the disk once for each store; `faults` and `tears`
-    are distances, 1 for every place."""
-    of_stores = [
-        ("SIGKILL under load", "test_kill.py", {"COTERIE_TEST_KILLS": kills}),
-        ("crash after compaction", "test_compaction.py", {}),
-        (
-            "EIO and ENOSPC at each call",
-            "test_disk_faults.py",
-            {"COTERIE_TEST_FAULT_STRIDE": faults},
+def scenarios(kills: int, calls: int, tears: int) -> list[Scenario]:
+    """Return all scenarios; `calls` and `tears` are distances, 1 for every place."""
+    return [
+        Scenario(
+            "SIGKILL under load", "test_kill.py", {"COTERIE_TEST_KILLS": str(kills)}
         ),
-        ("full disk", "test_full_disk.py", {}),
-        (
+        Scenario("crash after compaction", "test_compaction.py"),
+        Scenario("EIO and ENOSPC at each call", "test_disk_faults.py"),
+        Scenario("full disk", "test_full_disk.py"),
+        Scenario(
             "SIGKILL at each call",
             "test_kill_at_calls.py",
-            {"COTERIE_TEST_KILL_STRIDE": faults},
+            {"COTERIE_TEST_KILL_STRIDE": str(calls)},
         ),
-    ]
-    made = [
         Scenario(
-            f"{name}, {store}",
-            file,
-            {
-                "COTERIE_TEST_STORES": store,
-                **{each: str(value) for each, value in depth.items()},
-            },
-        )
-        for store in stores
-        for name, file, depth in of_stores
-    ]
-    torn = {"sqlite": "test_torn_store.py", "journal": "test_torn_journal.py"}
-    made += [
-        Scenario(
-            f"torn files, {store}",
-            torn[store],
+            "torn files",
+            "test_torn_journal.py",
             {"COTERIE_TEST_TEAR_STRIDE": str(tears)},
-        )
-        for store in stores
-    ]
-    return [
-        *made,
-        Scenario("conversion", "test_conversion.py"),
+        ),
         Scenario("SIGSTOP", "test_pause.py"),
         Scenario("many and slow clients", "test_many_clients.py"),
         Scenario("system time changes", "test_system_time.py"),
@@ -170,26 +143,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=500, help="number of SIGKILLs")
     parser.add_argument(
-        "--faults", type=int, default=7, help="distance of two failing calls"
+        "--calls", type=int, default=7, help="distance of two calls with a SIGKILL"
     )
     parser.add_argument(
         "--tears", type=int, default=1, help="distance of two tears in bytes"
     )
     parser.add_argument("--jobs", type=int, default=2, help="number of test processes")
-    parser.add_argument(
-        "--store",
-        choices=STORES,
-        action="append",
-        help="value of log.store; may be repeated (default: all)",
-    )
     parser.add_argument("name", nargs="*", help="words of scenarios (default: all)")
     options = parser.parse_args()
     console = Console()
     chosen = [
         each
-        for each in scenarios(
-            options.kills, options.faults, options.tears, options.store or STORES
-        )
+        for each in scenarios(options.kills, options.calls, options.tears)
         if not options.name or any(word in each.name for word in options.name)
     ]
     with Progress(

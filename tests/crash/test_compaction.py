@@ -77,37 +77,31 @@ def assert_committed(server: ServerProcess, number: int) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_offsets_are_the_same_after_compaction_and_a_crash(
-    tmp_path: Path, store: str
-) -> None:
-    settings = {**SETTINGS, "log.store": store}
-    with start_server(data=tmp_path, settings=settings) as server:
+def test_offsets_are_the_same_after_compaction_and_a_crash(tmp_path: Path) -> None:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             requests.create_topics(client)
             commit_both(client, range(COMMITS))
             wait_until_compacted(client)
         server.kill()
-    with start_server(data=tmp_path, settings=settings) as server:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         assert_committed(server, COMMITS - 1)
 
 
 @pytest.mark.timeout(60)
-def test_a_snapshot_and_a_compacted_tail_give_the_same_offsets(
-    tmp_path: Path, store: str
-) -> None:
-    settings = {**SETTINGS, "log.store": store}
-    with start_server(data=tmp_path, settings=settings) as server:
+def test_a_snapshot_and_a_compacted_tail_give_the_same_offsets(tmp_path: Path) -> None:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             requests.create_topics(client)
             commit_both(client, range(10))
         server.stop()  # stopping writes a snapshot
-    with start_server(data=tmp_path, settings=settings) as server:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             commit_both(client, range(10, COMMITS))
         server.stop()
-    with start_server(data=tmp_path, settings=settings) as server:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             wait_until_compacted(client)
         server.kill()
-    with start_server(data=tmp_path, settings=settings) as server:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         assert_committed(server, COMMITS - 1)

@@ -1,9 +1,7 @@
 """A disk that fails at every write and sync in turn: no acknowledged write is lost, and
 the server continues.
 
-Small writes make some 40 calls, of which each fails once. With log.store=sqlite, a
-write that is followed by a checkpoint makes thousands: COTERIE_TEST_FAULT_STRIDE is the
-distance between two of them.
+Each call of a cycle of writes fails once, those of a checkpoint included.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from tests.crash.load import Ledger, check
 from tests.crash.requests import GROUP, PLAIN, TXN, TXN_GROUP, Refused
 from tests.support.server_process import ServerProcess, start_server
 
-STRIDE = int(os.environ.get("COTERIE_TEST_FAULT_STRIDE", "421"))
 SETTINGS = {
     "offsets.topic.num.partitions": 2,
     "message.max.bytes": 6_000_000,
@@ -37,8 +34,7 @@ SETTINGS = {
 }
 BULK = "bulk"
 BULK_BYTES = 4_500_000
-"""More than CHECKPOINT_PAGES, and than a journal: such a write is followed by a
-checkpoint."""
+"""More than a journal: such a write is followed by a checkpoint."""
 RESTART_EVERY = 25
 ALL = -1
 
@@ -132,7 +128,6 @@ def delete_bulk(server: ServerProcess) -> None:
 )
 def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
     tmp_path: Path,
-    store: str,
     record_property: Any,
     code: int,
     times: int,
@@ -141,11 +136,9 @@ def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
     data = tmp_path / "data"
     layer = FaultLayer(tmp_path, str(data))
     ledger = Ledger()
-    settings = {**SETTINGS, "log.store": store}
-    stride = STRIDE if bulk and store == "sqlite" else 1
     at, is_over, refused = 1, False, 0
     while not is_over:
-        with layer.preloaded(), start_server(data=data, settings=settings) as server:
+        with layer.preloaded(), start_server(data=data, settings=SETTINGS) as server:
             create(server)
             check(ledger, server)
             cycle = Cycle(server, ledger)
@@ -160,10 +153,10 @@ def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
                 is_over = layer.failures == before  # there was no call of this number
                 if is_over:
                     break
-                at += stride
+                at += 1
             refused += cycle.refused
             server.kill()
-    with start_server(data=data, settings=settings) as server:
+    with start_server(data=data, settings=SETTINGS) as server:
         check(ledger, server)
     record_property("faults", layer.failures)
     record_property("refused writes", refused)

@@ -21,18 +21,14 @@ from tests.crash.requests import GROUP, PLAIN, TXN
 from tests.support.server_process import ServerProcess, start_server
 
 LIMIT = 64 * 1024
+SETTINGS = {"offsets.topic.num.partitions": 4}
 RECORDS = 20_000
 """More than LIMIT, so that every later write is beyond it."""
 
 
 @pytest.fixture
-def settings(store: str) -> dict[str, object]:
-    return {"offsets.topic.num.partitions": 4, "log.store": store}
-
-
-@pytest.fixture
-def server(tmp_path: Path, settings: dict[str, object]) -> Iterator[ServerProcess]:
-    with start_server(data=tmp_path, settings=settings) as server:
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             requests.create_topics(client)
             requests.committed(client, GROUP)  # waits until the coordinator is loaded
@@ -102,14 +98,14 @@ def test_a_write_to_a_full_disk_fails(
 
 @pytest.mark.slow
 def test_killing_a_server_with_a_full_disk_loses_and_adds_nothing(
-    server: ServerProcess, tmp_path: Path, settings: dict[str, object]
+    server: ServerProcess, tmp_path: Path
 ) -> None:
     with server.client() as client, full_disk(server):
         assert produce_code(client) != 0
         assert commit_code(client) != 0
         server.kill()
     with (
-        start_server(data=tmp_path, settings=settings) as later,
+        start_server(data=tmp_path, settings=SETTINGS) as later,
         later.client() as client,
     ):
         assert requests.read(client, PLAIN) == list(range(RECORDS))

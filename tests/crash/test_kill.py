@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log.stores import JOURNAL_BYTES
+from coterie.broker.log.journal import JOURNAL_BYTES
 from tests.crash import requests
 from tests.crash.load import Ledger, Load, check
 from tests.support.server_process import start_server
@@ -31,11 +31,11 @@ SETTINGS = {"offsets.topic.num.partitions": 4}
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(LIVES))
 def test_acknowledged_writes_survive_kills_under_load(
-    tmp_path: Path, store: str, life: int, record_property: Any
+    tmp_path: Path, life: int, record_property: Any
 ) -> None:
     # Every second journal is so small that there are checkpoints all the time.
     journal_bytes = (JOURNAL_BYTES, 65_536)[life % 2]
-    settings = {**SETTINGS, "log.store": store, "log.journal.bytes": journal_bytes}
+    settings = {**SETTINGS, "log.journal.bytes": journal_bytes}
     dice = random.Random(SEED + life)
     ledger = Ledger()
     with (

@@ -5,8 +5,11 @@ COTERIE_TEST_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at 
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import sqlite3
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,27 +20,21 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from coterie.broker.log.directory import MANIFEST_NAME
+from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_frames import Frame, read_frames
 from coterie.broker.log.log import Log
-from coterie.broker.log.sqlite_file import FILE_NAME
-from coterie.broker.log.stores import open_log
 from coterie.errors import LogCorrupt
 from tests.broker.log.logs import PARTITION, append
-from tests.crash.test_torn_store import (
-    SPACE,
-    STRIDE,
-    Contents,
-    contents,
-    garbage,
-    lost_first_half,
-    nothing,
-    zeros,
-)
 
+STRIDE = int(os.environ.get("COTERIE_TEST_TEAR_STRIDE", "601"))
+SPACE = "space"
 JOURNALS = ("journal/0.journal", "journal/1.journal")
 JOURNAL_BYTES = 256 * 1024
 FLUSHES = 6
-NAMES = ("coterie.db", "coterie.db-wal", *JOURNALS)
+WAL_NAME = f"{MANIFEST_NAME}-wal"
+NAMES = (MANIFEST_NAME, WAL_NAME, *JOURNALS)
+WAL_HEADER, FRAME_HEADER, PAGE = 32, 24, 4_096
 
 
 @pytest.fixture
@@ -60,8 +57,20 @@ class Store:
     contents: list[Contents]
 
 
-def open_journal(folder: Path) -> Log:
-    return open_log(folder, "journal", verify=True, journal_bytes=JOURNAL_BYTES)
+Contents = tuple[list[bytes], list[tuple[bytes, bytes]]]
+
+
+def contents(log: Log) -> Contents:
+    """Return the batches of the partition and the values of the space."""
+    batches: list[bytes] = []
+    if PARTITION in log.partitions():
+        while more := log.read(PARTITION, len(batches), 1_000_000):
+            batches += more
+    return batches, list(log.items(SPACE))
+
+
+def open_journal(folder: Path) -> JournalLog:
+    return JournalLog(folder, verify=True, journal_bytes=JOURNAL_BYTES)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +90,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     files = {
         name: (folder / name).read_bytes() for name in NAMES if (folder / name).exists()
     }
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / MANIFEST_NAME)) as connection:
         [(salt,)] = connection.execute("SELECT salt FROM journal")
     log.close()
     [(name, frames)] = [
@@ -93,7 +102,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(files, name, frames, found)
 
 
-def open_torn(folder: Path, store: Store, journal: bytes) -> Log:
+def open_torn(folder: Path, store: Store, journal: bytes) -> JournalLog:
     """Open a store with another first journal."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -117,6 +126,24 @@ def tears(store: Store) -> Iterator[int]:
     near = {last.start + by for by in (0, 1, 4, 8, 16, 19, 20, 21)}
     near |= {last.end - by for by in (1, 2)}
     yield from sorted({*near, *range(last.start, last.end, STRIDE)})
+
+
+def nothing(rest: bytes) -> bytes:
+    return b""
+
+
+def zeros(rest: bytes) -> bytes:
+    return bytes(len(rest))
+
+
+def garbage(rest: bytes) -> bytes:
+    return random.Random(len(rest)).randbytes(len(rest))
+
+
+def lost_first_half(rest: bytes) -> bytes:
+    """Return the later bytes without the earlier: a disk may reorder its sectors."""
+    half = len(rest) // 2
+    return bytes(half) + rest[half:]
 
 
 @pytest.mark.slow
@@ -169,7 +196,7 @@ def test_a_changed_byte_before_the_last_frame_is_damage(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["coterie.db", *JOURNALS])
+@pytest.mark.parametrize("name", [MANIFEST_NAME, *JOURNALS])
 def test_a_file_that_is_missing_after_a_crash_is_damage(
     store: Store, folder: Path, name: str
 ) -> None:
@@ -183,7 +210,59 @@ def test_a_file_that_is_missing_after_a_crash_is_damage(
 def test_the_first_frames_need_no_write_ahead_log_of_the_manifest(
     store: Store, folder: Path
 ) -> None:
-    copy_without(store, folder, "coterie.db-wal")
+    copy_without(store, folder, WAL_NAME)
     log = open_journal(folder)
     assert contents(log) == store.contents[-1]
     log.close()
+
+
+@pytest.fixture(scope="module")
+def moved(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the files of a store just after the commit of a checkpoint."""
+    folder, copy = tmp_path_factory.mktemp("moving"), tmp_path_factory.mktemp("moved")
+    log = open_torn(folder, store, store.files[store.journal])
+    log.checkpoint()
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    log.close()
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("tail", [nothing, zeros, garbage, lost_first_half])
+def test_a_checkpoint_whose_commit_was_torn_at_any_byte_loses_nothing(
+    store: Store, moved: Path, folder: Path, tail: Any, record_property: Any
+) -> None:
+    wal = (moved / WAL_NAME).read_bytes()
+    positions = range(WAL_HEADER, len(wal) + 1, STRIDE)
+    for at in positions:
+        torn = folder / str(at)
+        shutil.copytree(moved, torn)
+        (torn / WAL_NAME).write_bytes(wal[:at] + tail(wal[at:]))
+        log = open_journal(torn)
+        assert contents(log) == store.contents[-1], at
+        log.close()
+        shutil.rmtree(torn)
+    record_property("tears", len(positions))
+    assert len(positions) > 10
+
+
+@pytest.mark.slow
+def test_a_page_of_the_manifest_torn_by_sqlite_is_read_from_its_write_ahead_log(
+    store: Store, moved: Path, folder: Path, record_property: Any
+) -> None:
+    wal = (moved / WAL_NAME).read_bytes()
+    frames = range(WAL_HEADER, len(wal), FRAME_HEADER + PAGE)
+    pages = {struct.unpack_from(">I", wal, at)[0] for at in frames}
+    database = (moved / MANIFEST_NAME).read_bytes().ljust(max(pages) * PAGE, b"\0")
+    for page in pages:
+        for kept in (0, 512, PAGE // 2, PAGE - 1):
+            torn = bytearray(database)
+            torn[(page - 1) * PAGE + kept : page * PAGE] = garbage(bytes(PAGE - kept))
+            copy = folder / f"{page}-{kept}"
+            shutil.copytree(moved, copy)
+            (copy / MANIFEST_NAME).write_bytes(torn)
+            log = open_journal(copy)
+            assert contents(log) == store.contents[-1], (page, kept)
+            log.close()
+    record_property("tears", 4 * len(pages))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.result import Timer
-from coterie.broker.log.stores import open_log
+from coterie.broker.log.journal import JournalLog
 from coterie.testing import Kafka
 from coterie.testing.clock import Clock
 from coterie.wire.messages.create_topics import (
@@ -410,7 +410,7 @@ def test_a_commit_has_the_time_of_the_clock(clock: Clock, wire: WireClient) -> N
 def test_the_end_of_a_session_is_durable_when_advance_returns(
     clock: Clock, tmp_path: Path
 ) -> None:
-    log = open_log(tmp_path)
+    log = JournalLog(tmp_path)
     with serving(clock, log=log) as server, server.client() as wire:
         create_topic(wire, "t")
         join_classic(wire, "g", "t", session_timeout_ms=45_000)

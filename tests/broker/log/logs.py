@@ -11,7 +11,6 @@ from crc32c import crc32c
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import BatchInfo, Log, LogPartition
 from coterie.broker.log.memory import MemoryLog
-from coterie.broker.log.sqlite import SqliteLog
 from coterie.wire.record_batch import (
     CHECKED_FROM,
     CONTROL,
@@ -50,15 +49,14 @@ def memory_store(_: Path) -> Store:
     return Store(MemoryLog(), again)
 
 
-def sqlite_store(directory: Path) -> Store:
-    """Return a log on disk."""
-    return Store(SqliteLog(directory), lambda _: SqliteLog(directory))
+def open_small(directory: Path) -> JournalLog:
+    """Open a log on disk whose journals are quickly made."""
+    return JournalLog(directory, journal_bytes=1 << 16, is_synced=False)
 
 
 def journal_store(directory: Path) -> Store:
-    """Return a log with journals on disk."""
-    start = partial(JournalLog, directory, journal_bytes=1 << 20)
-    return Store(start(), lambda _: start())
+    """Return a log on disk."""
+    return Store(open_small(directory), lambda _: open_small(directory))
 
 
 def small_journal_store(directory: Path) -> Store:

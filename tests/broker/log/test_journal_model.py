@@ -129,7 +129,7 @@ class Both:
     def _start(self) -> JournalLog:
         return JournalLog(
             self.directory,
-            synchronous="OFF",
+            is_synced=False,
             verify=True,
             journal_bytes=2_000,
             segment_bytes=600,

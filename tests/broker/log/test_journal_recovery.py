@@ -14,10 +14,10 @@ import pytest
 
 from coterie import portable_os
 from coterie.broker.log.checkpoint import Checkpointer, Moved
+from coterie.broker.log.directory import CLEAN_NAME, MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog, JournalPartition
 from coterie.broker.log.log import Log
 from coterie.broker.log.segments import DESCRIPTORS_MAX, INDEX_BYTES
-from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
 from coterie.errors import LogCorrupt
 from tests.broker.log.logs import OTHER, PARTITION, append
 
@@ -140,7 +140,7 @@ def test_a_store_without_its_manifest_is_not_taken_for_a_new_one(
     tmp_path: Path,
 ) -> None:
     *_, (copy, _) = ends(tmp_path / "data")
-    for path in copy.glob(f"{FILE_NAME}*"):
+    for path in copy.glob(f"{MANIFEST_NAME}*"):
         path.unlink()
     with pytest.raises(LogCorrupt, match=r"db is empty or missing, but .*0\.jou"):
         open_small(copy)
@@ -164,7 +164,7 @@ def test_a_missing_journal_is_damage_unless_the_stop_was_clean(
 
 def test_the_salt_does_not_depend_on_the_write_ahead_log(tmp_path: Path) -> None:
     *_, (copy, _) = ends(tmp_path / "data")
-    (copy / f"{FILE_NAME}-wal").unlink()
+    (copy / f"{MANIFEST_NAME}-wal").unlink()
     log = open_small(copy)
     assert len(contents(log)[0]) == 6
     log.close()
@@ -288,7 +288,7 @@ def test_descriptors_are_limited(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_extends_the_index(tmp_path: Path) -> None:
-    log = JournalLog(tmp_path, segment_bytes=1 << 20, synchronous="OFF")
+    log = JournalLog(tmp_path, segment_bytes=1 << 20, is_synced=False)
     log.create(PARTITION)
     for number in range(300):
         append(log, 1_000, at_ms=1_000 - number)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from coterie.broker.log.directory import MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_view import JournalView, ViewPartition
-from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
 from tests.broker.log.logs import OTHER, PARTITION, append
@@ -22,7 +22,7 @@ FLUSHES = 300
 def open_small(directory: Path) -> JournalLog:
     """Open a log that moves its journals after every few writes."""
     return JournalLog(
-        directory, synchronous="OFF", journal_bytes=1_000, segment_bytes=2_000
+        directory, is_synced=False, journal_bytes=1_000, segment_bytes=2_000
     )
 
 
@@ -36,7 +36,7 @@ def the_partition(view: JournalView) -> ViewPartition:
 
 
 def test_a_view_has_the_writes_in_the_journals(tmp_path: Path) -> None:
-    log = JournalLog(tmp_path, synchronous="OFF", journal_bytes=100_000)
+    log = JournalLog(tmp_path, is_synced=False, journal_bytes=100_000)
     log.create(PARTITION)
     log.create(OTHER)
     log.put(SPACE, b"a", b"1")
@@ -66,7 +66,7 @@ def test_a_view_has_the_writes_in_the_journals(tmp_path: Path) -> None:
 
 
 def test_replaced_batches_of_segments_are_in_the_view(tmp_path: Path) -> None:
-    log = JournalLog(tmp_path, synchronous="OFF", journal_bytes=100_000)
+    log = JournalLog(tmp_path, is_synced=False, journal_bytes=100_000)
     log.create(PARTITION)
     for _ in range(2):
         append(log, records=2)
@@ -124,7 +124,7 @@ def test_a_damaged_row_of_the_manifest_is_an_error(tmp_path: Path) -> None:
     log.close()
     file = StoreFile(tmp_path)
     assert file.query("SELECT count(*) FROM segments") == [(1,)]
-    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+    with sqlite3.connect(tmp_path / MANIFEST_NAME) as connection:
         connection.execute("UPDATE segments SET size_bytes = 7")
     connection.close()
     with pytest.raises(LogError, match="is damaged: the row 1 of segments"):

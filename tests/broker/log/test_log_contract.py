@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, StagingLog
-from coterie.errors import LogFull
+from coterie.broker.log.log import BatchInfo, Bounds
 from tests.broker.log.logs import (
     OTHER,
     PARTITION,
@@ -18,13 +17,12 @@ from tests.broker.log.logs import (
     make_batch,
     memory_store,
     small_journal_store,
-    sqlite_store,
 )
 
 
 @pytest.fixture(
-    params=[memory_store, sqlite_store, journal_store, small_journal_store],
-    ids=["memory", "sqlite", "journal", "small-journal"],
+    params=[memory_store, journal_store, small_journal_store],
+    ids=["memory", "journal", "small-journal"],
 )
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     make: Callable[[Path], Store] = request.param
@@ -247,19 +245,3 @@ def test_values_of_a_namespace_are_sorted_and_can_be_deleted(store: Store) -> No
     store.log.flush()
     assert list(store.log.items("space")) == [(b"a", b"aa"), (b"b", b"new")]
     assert store.log.get("space", b"c") is None
-
-
-def test_an_append_past_the_largest_offset_is_refused(store: Store) -> None:
-    base = OFFSET_MAX - 1
-    assert isinstance(store.log, StagingLog)
-    part = store.log._parts[PARTITION]
-    part.flushed_offset = part.next_offset = base
-    store.log.create(OTHER)
-    with pytest.raises(LogFull, match=str(OFFSET_MAX)):
-        append(store.log, records=3)
-    append(store.log, records=2)
-    store.log.flush()
-    assert store.log.bounds(PARTITION).flushed_offset == OFFSET_MAX + 1
-    assert OTHER in store.log.partitions()
-    with pytest.raises(LogFull):
-        append(store.log)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Log, OpenBatch, StagingLog
-from coterie.errors import LogFull
+from coterie.broker.log.log import BatchInfo, Log, OpenBatch
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LogRecord,
@@ -16,13 +15,13 @@ from coterie.wire.record_batch import (
     encode_batch,
     read_header,
 )
-from tests.broker.log.logs import OTHER, PARTITION, Store, memory_store, sqlite_store
+from tests.broker.log.logs import OTHER, PARTITION, Store, journal_store, memory_store
 
 NOW_MS, LATER_MS = 1_000, 1_001
 NO_LIMIT = 1 << 30
 
 
-@pytest.fixture(params=[memory_store, sqlite_store], ids=["memory", "sqlite"])
+@pytest.fixture(params=[memory_store, journal_store], ids=["memory", "journal"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     make: Callable[[Path], Store] = request.param
     made = make(tmp_path).log
@@ -139,14 +138,3 @@ def test_a_partition_is_deleted_with_its_open_batch(log: Log) -> None:
     log.flush()
     assert log.partitions() == [OTHER]
     assert not log.has_staged()
-
-
-def test_no_offset_is_above_the_largest(log: Log) -> None:
-    assert isinstance(log, StagingLog)
-    part = log._parts[PARTITION]
-    part.flushed_offset = part.next_offset = OFFSET_MAX
-    add(log, b"a")
-    with pytest.raises(LogFull, match="largest offset"):
-        add(log, b"b")
-    assert log.next_offset(PARTITION) == OFFSET_MAX + 1
-    log.abandon(log.take())

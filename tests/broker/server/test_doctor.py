@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +16,10 @@ import trustme
 from crc32c import crc32c
 
 from coterie import portable_os
+from coterie.broker.log.directory import MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_frames import read_frames
 from coterie.broker.log.journal_view import JOURNALS
-from coterie.broker.log.sqlite import SqliteLog
-from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server import doctor
 from coterie.broker.server.doctor import (
@@ -33,7 +34,7 @@ from coterie.broker.server.doctor import (
 from coterie.broker.server.users import UserStore, password_entry
 from coterie.settings import Settings
 from coterie.types import ScramMechanism, SecurityProtocol
-from tests.broker.log.logs import PARTITION, append
+from tests.broker.log.logs import PARTITION, append, open_small
 from tests.broker.server.secured import users_file
 
 PLAINTEXT, SSL, SASL, SASL_SSL = (
@@ -208,12 +209,12 @@ def test_a_file_in_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_store_is_checked_and_not_changed(tmp_path: Path) -> None:
-    SqliteLog(tmp_path).close()
+    open_small(tmp_path).close()
     before = sorted(tmp_path.iterdir())
-    all_ok = {"disk": Level.OK, "lock": Level.OK, "store": Level.OK}
+    all_ok = dict.fromkeys(("disk", "lock", "store", "segments"), Level.OK)
     assert levels(tmp_path) == all_ok
     assert sorted(tmp_path.iterdir()) == before
-    log = SqliteLog(tmp_path)
+    log = open_small(tmp_path)
     try:
         messages = [each.message for each in check_directory(tmp_path, is_full=False)]
         assert f"a server uses {tmp_path}" in messages
@@ -223,7 +224,7 @@ def test_a_store_is_checked_and_not_changed(tmp_path: Path) -> None:
 
 
 def test_an_unclean_stop_is_a_note(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path / "data")
+    log = open_small(tmp_path / "data")
     log.put("space", b"key", b"value")
     log.flush()
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
@@ -233,11 +234,11 @@ def test_an_unclean_stop_is_a_note(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path)
+    log = open_small(tmp_path)
     for number in range(2_000):
         log.put("space", b"%d" % number, bytes(100))
     log.close()
-    store = tmp_path / FILE_NAME
+    store = tmp_path / MANIFEST_NAME
     data = bytearray(store.read_bytes())
     data[8_192:20_000] = b"x" * (20_000 - 8_192)
     store.write_bytes(data)
@@ -248,14 +249,14 @@ def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
 def test_a_store_of_another_version_or_application_is_an_error(
     tmp_path: Path, pragma: str
 ) -> None:
-    log = SqliteLog(tmp_path)
-    log.writer.execute(f"PRAGMA {pragma}")
-    log.close()
+    open_small(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / MANIFEST_NAME)) as connection:
+        connection.execute(f"PRAGMA {pragma}")
     assert levels(tmp_path)["store"] is Level.ERROR
 
 
 def journal_log(directory: Path) -> JournalLog:
-    log = JournalLog(directory, synchronous="OFF", journal_bytes=1 << 20)
+    log = open_small(directory)
     if PARTITION not in log.partitions():
         log.create(PARTITION)
         for _ in range(3):
@@ -336,7 +337,7 @@ def test_users_whose_creation_is_in_a_journal_are_counted(tmp_path: Path) -> Non
 def test_a_large_store_is_checked_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SqliteLog(tmp_path).close()
+    open_small(tmp_path).close()
     monkeypatch.setattr(doctor, "CHECKED_BYTES_MAX", 0)
     assert levels(tmp_path)["store"] is Level.NOTE
     assert levels(tmp_path, is_full=True)["store"] is Level.OK

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.stores import open_log
+from coterie.broker.log.journal import JournalLog
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.settings import Settings
@@ -39,14 +39,14 @@ def test_a_config_file_without_a_secret_may_be_readable(tmp_path: Path) -> None:
 
 
 def test_a_new_data_directory_is_private(tmp_path: Path) -> None:
-    open_log(tmp_path / "data").close()
+    JournalLog(tmp_path / "data").close()
     assert list(open_secrets(Settings(), None, tmp_path / "data")) == []
 
 
 @pytest.mark.posix
 def test_an_open_data_directory_is_found_with_its_files(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    open_log(data).close()
+    JournalLog(data).close()
     data.chmod(0o755)
     (data / "coterie.db").chmod(0o644)
     (data / "segments").chmod(0o755)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, LOCK_NAME
-from coterie.broker.log.stores import STORES, open_log
+from coterie.broker.log.directory import CLEAN_NAME, LOCK_NAME, MANIFEST_NAME
+from coterie.broker.log.journal import JournalLog
 from coterie.errors import LogError
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -44,7 +44,6 @@ from tests.broker.server.harness import ThreadServer, WireClient
 
 PAGE = 4_096
 JOURNAL_BYTES = 64 * 1024
-KINDS = (*STORES, "journal running")
 TOPICS = ("small", "large")
 GROUPS = tuple(f"group-{number}" for number in range(12))
 LOADING = {
@@ -58,11 +57,9 @@ SETTINGS: dict[str, Any] = {"offsets_topic_num_partitions": 2, "num_partitions":
 
 @dataclass(frozen=True)
 class Store:
-    """The directory of a server, the value of its log.store, and the time of its first
-    record."""
+    """The directory of a server, and the time of its first record."""
 
     directory: Path
-    name: str
     began_ms: int
     is_stopped: bool
     """Whether the server was stopped; else its files are those while it ran."""
@@ -91,15 +88,14 @@ def commit(client: WireClient, group_id: str, offset: int) -> int:
     return code
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["stopped", "running"])
 def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Store:
     directory = tmp_path_factory.mktemp("store")
     running = tmp_path_factory.mktemp("running")
-    name, _, state = request.param.partition(" ")
     began_ms = int(time.time() * 1_000)
-    log = open_log(directory, name, journal_bytes=JOURNAL_BYTES)
+    log = JournalLog(directory, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
         topics = [
             CreatableTopic(name=name, num_partitions=1, replication_factor=1)
@@ -118,9 +114,8 @@ def store(
             while commit(client, group_id, number) in LOADING:
                 pass
         shutil.copytree(directory, running, dirs_exist_ok=True)
-    if state:
-        return Store(running, name, began_ms, is_stopped=False)
-    return Store(directory, name, began_ms, is_stopped=True)
+    is_stopped: bool = request.param == "stopped"
+    return Store(directory if is_stopped else running, began_ms, is_stopped)
 
 
 def read_all(client: WireClient, topic: str) -> None:
@@ -185,7 +180,7 @@ def check_offsets(client: WireClient) -> None:
 
 def use(directory: Path, store: Store) -> None:
     began_ms = store.began_ms
-    log = open_log(directory, store.name, verify=True, journal_bytes=JOURNAL_BYTES)
+    log = JournalLog(directory, verify=True, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
         client.call(MetadataRequest(topics=None), 8)
         for topic in TOPICS:
@@ -218,8 +213,8 @@ def changed(store: Store, to: Path, damage: Damage) -> Path:
             data[at] ^= 0x40
     path.write_bytes(bytes(data))
     if store.is_stopped:
-        (to / f"{FILE_NAME}-wal").unlink(missing_ok=True)
-    (to / f"{FILE_NAME}-shm").unlink(missing_ok=True)
+        (to / f"{MANIFEST_NAME}-wal").unlink(missing_ok=True)
+    (to / f"{MANIFEST_NAME}-shm").unlink(missing_ok=True)
     return to
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from coterie.auth.scram import password_matches
 from coterie.broker.catalog.users import Users, credential_entry
-from coterie.broker.log.stores import STORES, open_log, store_of
 from coterie.broker.server.users import (
     UserStore,
     changed_users,
@@ -82,11 +81,8 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         read_users_file(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_the_store_of_a_directory_is_not_converted(tmp_path: Path, store: str) -> None:
-    open_log(tmp_path, store, is_synced=False).close()
+def test_users_are_stored_without_a_server(tmp_path: Path) -> None:
     with UserStore(tmp_path) as users:
         users.write([password_entry("a", ScramMechanism.SCRAM_SHA_256, "b", 4_096)])
-    assert store_of(tmp_path) == store
     with UserStore(tmp_path) as users:
         assert users.users.names() == ["a"]

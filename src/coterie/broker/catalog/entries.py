@@ -3,7 +3,7 @@
 An entry replaces the previous one of the same kind and name; a value of None deletes
 it. The store therefore contains the current state and no history. Entries are stored
 beside the log (`Log.put`) and become durable in the same flush as the records that
-belong to them. A value is a JSON object, readable with any SQLite shell.
+belong to them. A value is a JSON object.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from coterie import portable_os
-from coterie.broker.log.journal_file import os_error
+from coterie.broker.log.directory import open_file, os_error, write_all
 from coterie.broker.log.journal_frames import read_head
 from coterie.broker.log.log import (
     Append,
@@ -40,7 +40,6 @@ from coterie.broker.log.log import (
 )
 from coterie.broker.log.manifest import Changes, Manifest, PartitionRow, SegmentRow
 from coterie.broker.log.segments import INDEX_BYTES, partition_directory, segment_path
-from coterie.broker.log.sqlite_file import open_file
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
 
@@ -226,7 +225,7 @@ class Checkpointer:
             if os.fstat(descriptor).st_size > at:
                 os.ftruncate(descriptor, at)
             for first in range(0, len(batches), _PIECES_MAX):
-                at += _write(descriptor, batches[first : first + _PIECES_MAX], at)
+                at += write_all(descriptor, batches[first : first + _PIECES_MAX], at)
             assert at == row.size_bytes
             if self._must_sync and len(self._files) < SYNCED_ONE_BY_ONE:
                 # Begin writing all files before waiting for one.
@@ -392,14 +391,3 @@ def _length(directory: Path, row: SegmentRow) -> int:
         return segment_path(directory, row).stat().st_size
     except FileNotFoundError:
         return -1
-
-
-def _write(descriptor: int, pieces: list[bytes], at: int) -> int:
-    """Write all pieces; return their size."""
-    size = sum(map(len, pieces))
-    written = portable_os.pwritev(descriptor, pieces, at)
-    if written < size:
-        rest = b"".join(pieces)
-        while written < size:
-            written += portable_os.pwrite(descriptor, rest[written:], at + written)
-    return written

@@ -20,7 +20,7 @@ import shutil
 import struct
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,12 @@ from crc32c import crc32c
 
 from coterie import portable_os
 from coterie.broker.log.checkpoint import Checkpointer, Moved
-from coterie.broker.log.convert import convert_store, store_version
+from coterie.broker.log.directory import (
+    CLEAN_NAME,
+    MANIFEST_NAME,
+    lock_directory,
+    open_file,
+)
 from coterie.broker.log.journal_file import JournalFile, check_present, recover
 from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
 from coterie.broker.log.journal_writer import JournalWriter, LastWrites, Writes
@@ -38,16 +43,16 @@ from coterie.broker.log.log import (
     BatchInfo,
     Create,
     Delete,
+    Log,
     LogPartition,
     Operation,
     Put,
     Replace,
     StagedWrite,
-    StagingLog,
     StoredPartition,
     Truncate,
 )
-from coterie.broker.log.manifest import MANIFEST_VERSION, Manifest, PartitionRow
+from coterie.broker.log.manifest import Manifest, PartitionRow, is_new
 from coterie.broker.log.segments import (
     SEGMENTS_NAME,
     Segment,
@@ -56,15 +61,7 @@ from coterie.broker.log.segments import (
     partition_directory,
     segment_path,
 )
-from coterie.broker.log.sqlite_file import (
-    CLEAN_NAME,
-    FILE_NAME,
-    LOCK_NAME,
-    lock_store,
-    mark_clean,
-    mark_unclean,
-)
-from coterie.errors import LogCorrupt
+from coterie.errors import LogCorrupt, LogError
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
 
@@ -101,14 +98,13 @@ class JournalPartition(StoredPartition):
         """Batches replaced by compaction, each with the generation of its journal."""
 
 
-class JournalLog(StagingLog):
+class JournalLog(Log):
     """A log in a directory, which is created if it does not exist.
 
-    `synchronous` is SQLite's setting. With anything but "FULL" nothing is synced, which
-    may lose flushed writes at a power failure, and is for measurements only. `verify`
-    checks each batch that is read from a segment.
+    `is_synced` makes each flush durable; without it a power failure may lose flushed
+    writes. `verify` checks each batch that is read from a segment.
 
-    Raises LogError when the directory is another application's or a newer store, or
+    Raises LogError when the directory is another application's or another version's, or
     when another process uses it, and LogCorrupt when it is damaged.
     """
 
@@ -116,40 +112,24 @@ class JournalLog(StagingLog):
         self,
         directory: Path,
         *,
-        synchronous: str = "FULL",
+        is_synced: bool = True,
         verify: bool = False,
         journal_bytes: int = JOURNAL_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         super().__init__()
-        make_private_directory(directory)
-        self.directory = directory
-        self.path = directory / FILE_NAME
-        self._sync = synchronous == "FULL"
+        self.directory = self._directory = directory
+        self._is_synced = is_synced
         self._reader = SegmentReader(verify=verify)
         self._values: dict[str, dict[bytes, tuple[int, bytes | None]]] = {}
         """Values that are in a journal only, with the generation of their journal."""
         self._generation = 0
         self._adoption: Iterator[None] | None = None
         with contextlib.ExitStack() as opened:
-            opened.callback(os.close, lock_store(directory / LOCK_NAME))
-            is_clean = (directory / CLEAN_NAME).exists()
-            journals = self._open_journals(journal_bytes, opened)
-            if 0 < store_version(self.path) < MANIFEST_VERSION:
-                convert_store(directory, synchronous, segment_bytes)
-            self._manifest = Manifest(self.path, synchronous)
-            opened.callback(self._manifest.close)
-            mark_unclean(self.path, self._manifest.read.connection)
-            rows = list(self._manifest.partitions())
-            self._load(rows)
-            checkpointer = Checkpointer(
-                self._manifest, rows, segment_bytes=segment_bytes, sync=self._sync
-            )
-            opened.callback(checkpointer.close)
-            opened.callback(self._reader.close)
-            self._recover(journals, checkpointer, opened, is_clean=is_clean)
-            for each in (directory, directory.parent):
-                portable_os.sync_directory(each)
+            try:
+                self._open(opened, journal_bytes, segment_bytes)
+            except OSError as error:
+                raise LogError(f"{directory}: {error}") from error
             self._resources = opened.pop_all()
 
     def batch_infos(
@@ -199,12 +179,12 @@ class JournalLog(StagingLog):
         changed = self._values.get(space)
         if changed is not None and key in changed:
             return changed[key][1]
-        return self._manifest.read.get(space, key)
+        return self._manifest.get(space, key)
 
     def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
         changed = dict(self._values.get(space, ()))
         keys = deque(sorted(changed))
-        for stored_key, stored_value in self._manifest.read.items(space):
+        for stored_key, stored_value in self._manifest.items(space):
             while keys and keys[0] < stored_key:
                 key = keys.popleft()
                 value = changed[key][1]
@@ -229,7 +209,7 @@ class JournalLog(StagingLog):
         with self._resources:
             self.flush()
             self.checkpoint()
-            mark_clean(self.path)
+            os.close(open_file(self._directory / CLEAN_NAME))
 
     # Writing.
 
@@ -264,9 +244,8 @@ class JournalLog(StagingLog):
             case Delete(part):
                 assert isinstance(part, JournalPartition)
                 self._drop(part.segments)
-                assert self.directory is not None
-                unused = partition_directory(self.directory, part.partition)
-                self._in_worker(partial(shutil.rmtree, unused, ignore_errors=True))
+                unused = partition_directory(self._directory, part.partition)
+                self._writer.run(partial(shutil.rmtree, unused, ignore_errors=True))
             case Truncate(part, _):
                 assert isinstance(part, JournalPartition)
                 unused_count = _segment_at(part, part.log_start_offset)
@@ -277,10 +256,7 @@ class JournalLog(StagingLog):
         """Delete segments that a durable write has made unused."""
         for segment in segments:
             self._reader.forget(segment.path)
-            self._in_worker(partial(segment.path.unlink, missing_ok=True))
-
-    def _in_worker(self, work: Callable[[], None]) -> None:
-        self._writer.run(work)
+            self._writer.run(partial(segment.path.unlink, missing_ok=True))
 
     # Reading.
 
@@ -381,8 +357,7 @@ class JournalLog(StagingLog):
     def _adopt_part(
         self, part: JournalPartition, row: PartitionRow, moved: Moved
     ) -> None:
-        assert self.directory is not None
-        directory = partition_directory(self.directory, part.partition)
+        directory = partition_directory(self._directory, part.partition)
         known = {each.path: each for each in part.segments}
         part.segments = []
         for segment_row in row.segments:
@@ -406,33 +381,55 @@ class JournalLog(StagingLog):
 
     # Opening.
 
+    def _open(
+        self, opened: contextlib.ExitStack, journal_bytes: int, segment_bytes: int
+    ) -> None:
+        make_private_directory(self._directory)
+        opened.callback(os.close, lock_directory(self._directory))
+        clean = self._directory / CLEAN_NAME
+        is_clean = clean.exists()
+        journals = self._open_journals(journal_bytes, opened)
+        self._manifest = Manifest(
+            self._directory / MANIFEST_NAME, is_synced=self._is_synced
+        )
+        opened.callback(self._manifest.close)
+        if not is_clean:
+            self._manifest.check_pages()
+        clean.unlink(missing_ok=True)
+        rows = list(self._manifest.partitions())
+        self._load(rows)
+        checkpointer = Checkpointer(
+            self._manifest, rows, segment_bytes=segment_bytes, sync=self._is_synced
+        )
+        opened.callback(checkpointer.close)
+        opened.callback(self._reader.close)
+        self._recover(journals, checkpointer, opened, is_clean=is_clean)
+        for each in (self._directory, self._directory.parent):
+            portable_os.sync_directory(each)
+
     def _load(self, rows: Sequence[PartitionRow]) -> None:
-        assert self.directory is not None
         for row in rows:
             part = JournalPartition(
                 row.partition, row.number, row.log_start_offset, row.next_offset
             )
-            directory = partition_directory(self.directory, row.partition)
+            directory = partition_directory(self._directory, row.partition)
             for segment_row in row.segments:
                 path = segment_path(directory, segment_row)
                 part.segments.append(Segment(path, segment_row))
             self._load_part(part)
-        self._last_number = max(self._last_number, self._manifest.read.last_number())
+        self._last_number = max(self._last_number, self._manifest.last_number())
 
     def _open_journals(
         self, journal_bytes: int, opened: contextlib.ExitStack
     ) -> list[JournalFile]:
-        assert self.directory is not None
-        directory = self.directory / JOURNAL_NAME
+        directory = self._directory / JOURNAL_NAME
         paths = [directory / f"{number}.journal" for number in range(2)]
-        version = store_version(self.path)
-        if version in {0, MANIFEST_VERSION}:
-            check_present(paths, is_new=version == 0)
+        check_present(paths, is_new=is_new(self._directory / MANIFEST_NAME))
         make_private_directory(directory)
-        make_private_directory(self.directory / SEGMENTS_NAME)
+        make_private_directory(self._directory / SEGMENTS_NAME)
         journals = []
         for path in paths:
-            journal = JournalFile(path, journal_bytes, sync=self._sync)
+            journal = JournalFile(path, journal_bytes, sync=self._is_synced)
             opened.callback(journal.close)
             journals.append(journal)
         portable_os.sync_directory(directory)
@@ -446,7 +443,6 @@ class JournalLog(StagingLog):
         *,
         is_clean: bool,
     ) -> None:
-        assert self.directory is not None
         applied, salt = self._manifest.journal()
         seed = crc32c(salt)
         current, other = journals
@@ -481,7 +477,7 @@ class JournalLog(StagingLog):
         if not is_clean:
             writer.wait_for_work()
             parts_left = [*self._parts.values()]
-            check_files(self.directory, _segments_of(parts_left))
+            check_files(self._directory, _segments_of(parts_left))
         if before:
             writer.start_move(before, applied + len(before), 1)
 

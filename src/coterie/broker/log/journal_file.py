@@ -9,7 +9,6 @@ the journal makes it grow for that time.
 from __future__ import annotations
 
 import contextlib
-import errno
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from coterie import portable_os
+from coterie.broker.log.directory import (
+    CLEAN_NAME,
+    MANIFEST_NAME,
+    NO_SPACE,
+    open_file,
+    os_error,
+    write_all,
+)
 from coterie.broker.log.journal_frames import (
     FRAME_END,
     Bytes,
@@ -25,8 +32,7 @@ from coterie.broker.log.journal_frames import (
     read_frames,
     torn_bytes,
 )
-from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, open_file
-from coterie.errors import LogCorrupt, LogError, LogFull
+from coterie.errors import LogCorrupt
 
 _FILL_BYTES: Final = 1 << 20
 _MISSING: Final = (
@@ -72,7 +78,7 @@ class JournalFile:
         size = sum(map(len, pieces))
         assert size > 0
         try:
-            self._write_at(self.end, [*pieces, FRAME_END], size + len(FRAME_END))
+            write_all(self._descriptor, [*pieces, FRAME_END], self.end)
             if self._sync:
                 portable_os.fdatasync(self._descriptor)
         except OSError as error:
@@ -83,7 +89,7 @@ class JournalFile:
     def erase(self) -> None:
         """Overwrite the header of a frame at `end`, which is not to be recovered."""
         try:
-            self._write_at(self.end, [FRAME_END], len(FRAME_END))
+            write_all(self._descriptor, [FRAME_END], self.end)
             if self._sync:
                 portable_os.fdatasync(self._descriptor)
         except OSError as error:
@@ -122,20 +128,11 @@ class JournalFile:
                 zeros = bytes(min(_FILL_BYTES, size_bytes - length))
                 length += portable_os.pwrite(self._descriptor, zeros, length)
         except OSError as error:
-            if error.errno not in _NO_SPACE:
+            if error.errno not in NO_SPACE:
                 raise os_error(self.path, error) from error
         if self._sync:
             os.fsync(self._descriptor)
         return length
-
-    def _write_at(self, at: int, pieces: Sequence[bytes], size: int) -> None:
-        written = portable_os.pwritev(self._descriptor, pieces, at)
-        if written < size:
-            rest = b"".join(pieces)
-            while written < size:
-                written += portable_os.pwrite(
-                    self._descriptor, rest[written:], at + written
-                )
 
 
 def check_present(paths: Sequence[Path], *, is_new: bool) -> None:
@@ -146,22 +143,12 @@ def check_present(paths: Sequence[Path], *, is_new: bool) -> None:
     directory = paths[0].parent.parent
     for path in paths:
         if is_new and path.exists() and path.read_bytes().strip(b"\0"):
-            manifest = directory / FILE_NAME
+            manifest = directory / MANIFEST_NAME
             raise LogCorrupt(_NO_MANIFEST.format(path=manifest, other=path))
         if not is_new and not path.exists():
             clean = directory / CLEAN_NAME
             if not clean.exists():
                 raise LogCorrupt(_MISSING.format(path=path, clean=clean))
-
-
-_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-def os_error(path: Path, error: OSError) -> LogError:
-    """Translate an error of the operating system."""
-    if error.errno in _NO_SPACE:
-        return LogFull(f"{path}: {error.strerror}")
-    return LogError(f"{path}: {error.strerror or error}")
 
 
 class Recovered(NamedTuple):

@@ -42,8 +42,7 @@ from coterie.broker.log.log import (
     StoredPartition,
     Truncate,
 )
-from coterie.broker.log.manifest import SegmentRow
-from coterie.broker.log.sqlite_file import row_crc
+from coterie.broker.log.manifest import SegmentRow, row_crc
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
 
@@ -192,7 +191,7 @@ class JournalView:
     ) -> Iterator[list[Any]]:
         """Yield rows without their checksum, which is the last column."""
         for *fields, crc in rows:
-            if crc not in {None, row_crc(*fields)}:
+            if crc != row_crc(*fields):
                 raise LogError(
                     f"{self._file.path} is damaged: the row {fields[0]} of {table}:"
                     " restore the directory from a backup"

@@ -4,9 +4,9 @@ A `Log` holds many partitions in one store. Appending stages a batch and assigns
 offsets at once; `flush` makes everything staged so far durable, atomically, across all
 partitions. Reads return flushed batches only. Batches are Kafka's own v2 bytes.
 
-`StagingLog` is the base class of all stores. It has two views: the flushed one is
-durable and readable; above it are the offsets assigned to staged appends. `abandon`
-discards that overlay, so a failed flush needs no undo.
+It has two views: the flushed one is durable and readable; above it are the offsets
+assigned to staged appends. `abandon` discards that overlay, so a failed flush needs no
+undo.
 
 Everything is called from one thread, except `Staged.write`, which a runtime may run in
 another thread while the first one continues to stage.
@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from coterie.errors import LogFull
 from coterie.types import LogOffset, ProducerId, TopicId
 from coterie.wire.record_batch import HEADER_BYTES, batch_of
 
@@ -56,10 +55,6 @@ class Bounds(NamedTuple):
     flushed_offset: LogOffset
     next_offset: LogOffset
 
-
-OFFSET_BITS: Final = 40
-"""Bits of an offset in the store: 2^40 offsets in each of 2^23 partitions."""
-OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
 
 DROP_BYTES: Final = 1 << 20
 """The size that an operation which drops batches counts as, since they may be many."""
@@ -198,122 +193,10 @@ class StagedWrite:
         raise NotImplementedError
 
 
-class Log(Protocol):
-    """The interface of a log; see the module's docstring.
-
-    `directory` is None for a log in memory.
-    """
-
-    directory: Path | None
-
-    def create(self, partition: LogPartition) -> None:
-        """Create an empty partition (staged)."""
-
-    def delete(self, partition: LogPartition) -> None:
-        """Delete a partition and its batches (staged)."""
-
-    def partitions(self) -> Sequence[LogPartition]:
-        """Return all partitions, those with a staged creation included."""
-
-    def bounds(self, partition: LogPartition) -> Bounds:
-        """Return the partition's offsets. Raises KeyError for an unknown partition."""
-
-    def next_offset(self, partition: LogPartition) -> LogOffset:
-        """Return the next offset to assign. Raises KeyError as `bounds` does."""
-
-    def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
-        """Stage a batch.
-
-        `info.base_offset` is the partition's next offset, and already in the batch.
-        Raises LogFull for an offset above `OFFSET_MAX`; then nothing is staged.
-        """
-
-    def open_batch(self, partition: LogPartition, bytes_max: int) -> OpenBatch | None:
-        """Return the staged batch that `append_records` adds to; None if it would begin
-        one. A batch of `bytes_max` or more is closed first."""
-
-    def append_records(
-        self, partition: LogPartition, records: bytes, count: int, timestamp_ms: int
-    ) -> None:
-        """Stage encoded records, as part of the open batch if there is one.
-
-        Their offset deltas follow those of that batch; their timestamp deltas are 0, so
-        they get the timestamp with which the batch began. Raises LogFull as `append`
-        does.
-        """
-
-    def has_staged(self) -> bool:
-        """Return whether anything is staged."""
-
-    def take(self) -> StagedWrite:
-        """Return all staged operations as one write; later operations belong to the
-        next write."""
-
-    def settle(self, staged: StagedWrite) -> None:
-        """Make the batches of a successful write visible to reads."""
-
-    def abandon(self, staged: StagedWrite) -> None:
-        """Discard a failed write, and everything staged since."""
-
-    def flush(self) -> None:
-        """Take, write and settle; when the write fails, abandon it and raise."""
-
-    def read(
-        self, partition: LogPartition, offset: LogOffset, bytes_max: int
-    ) -> Sequence[bytes]:
-        """Return flushed batches, starting with the one that contains `offset` or,
-        without one, with the next.
-
-        Returns at least one batch if any exists, then as many as fit in `bytes_max`.
-        """
-
-    def batch_infos(
-        self, partition: LogPartition, offset: LogOffset = 0
-    ) -> Iterator[BatchInfo]:
-        """Yield the fields of flushed batches, starting with the one that contains
-        `offset`."""
-
-    def find_timestamp(
-        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
-    ) -> BatchInfo | None:
-        """Return the first flushed batch whose max timestamp is at least
-        `timestamp_ms`, from the batch that contains `offset` on."""
-
-    def truncate(self, partition: LogPartition, before: LogOffset) -> None:
-        """Advance the log start offset to `before`; drop batches that end below it
-        (staged)."""
-
-    def replace(
-        self, partition: LogPartition, base_offset: LogOffset, batch: bytes | None
-    ) -> None:
-        """Replace the batch at `base_offset` by its compacted form, or drop it when
-        that is None (staged). The offsets of the remaining records do not change."""
-
-    def put(self, space: str, key: bytes, value: bytes | None) -> None:
-        """Set a value of the log's key-value store; None deletes it.
-
-        It is staged and becomes durable in the same flush as the batches. `space` is
-        the key's namespace.
-        """
-
-    def get(self, space: str, key: bytes) -> bytes | None:
-        """Return a flushed value of the key-value store."""
-
-    def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the flushed keys and values of a namespace, in order of keys."""
-
-    def size_bytes(self, partition: LogPartition) -> int:
-        """Return the flushed size of a partition."""
-
-    def close(self) -> None:
-        """Flush and close."""
-
-
-class StagingLog:
+class Log:
     """The base class of logs, with staging and offsets; subclasses add the store.
 
-    It has the methods of `Log`, and is no subclass of it: compiled classes with the
-    metaclass of protocols share its cache, so that `isinstance` confuses them.
+    `directory` is None for a log that is in no directory.
     """
 
     def __init__(self) -> None:
@@ -326,9 +209,11 @@ class StagingLog:
         self.directory: Path | None = None
 
     def partitions(self) -> Sequence[LogPartition]:
+        """Return all partitions, those with a staged creation included."""
         return [each for each, part in self._parts.items() if not part.is_deleted]
 
     def bounds(self, partition: LogPartition) -> Bounds:
+        """Return the partition's offsets. Raises KeyError for an unknown partition."""
         part = self._parts[partition]
         if part.is_deleted:
             raise KeyError(partition)
@@ -336,6 +221,7 @@ class StagingLog:
         return Bounds(part.log_start_offset, part.flushed_offset, part.next_offset)
 
     def next_offset(self, partition: LogPartition) -> LogOffset:
+        """Return the next offset to assign. Raises KeyError as `bounds` does."""
         part = self._parts[partition]
         if part.is_deleted:
             raise KeyError(partition)
@@ -343,6 +229,7 @@ class StagingLog:
         return part.next_offset
 
     def create(self, partition: LogPartition) -> None:
+        """Create an empty partition (staged)."""
         assert partition not in self._parts
         self._last_number += 1
         part = self._new_part(partition, self._last_number)
@@ -351,6 +238,7 @@ class StagingLog:
         self._operations.append(Create(part))
 
     def delete(self, partition: LogPartition) -> None:
+        """Delete a partition and its batches (staged)."""
         part = self._parts[partition]
         if part.is_deleted:
             raise KeyError(partition)
@@ -359,6 +247,10 @@ class StagingLog:
         self._stage(Delete(part), DROP_BYTES)
 
     def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
+        """Stage a batch.
+
+        `info.base_offset` is the partition's next offset, and already in the batch.
+        """
         part = self._parts[partition]
         last_offset = info.last_offset
         self._close_batch(part)
@@ -366,12 +258,13 @@ class StagingLog:
         assert info.base_offset == part.next_offset, (info, part.next_offset)
         assert last_offset >= info.base_offset
         assert info.size_bytes == len(batch)
-        _check_offset(last_offset)
         part.next_offset = last_offset + 1
         self._staged_bytes += len(batch)
         self._operations.append(Append(part, batch, info))
 
     def open_batch(self, partition: LogPartition, bytes_max: int) -> OpenBatch | None:
+        """Return the staged batch that `append_records` adds to; None if it would begin
+        one. A batch of `bytes_max` or more is closed first."""
         part = self._parts[partition]
         batch = part.open_batch
         if batch is not None and batch.size_bytes >= bytes_max:
@@ -381,9 +274,13 @@ class StagingLog:
     def append_records(
         self, partition: LogPartition, records: bytes, count: int, timestamp_ms: int
     ) -> None:
+        """Stage encoded records, as part of the open batch if there is one.
+
+        Their offset deltas follow those of that batch; their timestamp deltas are 0, so
+        they get the timestamp with which the batch began.
+        """
         part = self._parts[partition]
         assert not part.is_deleted
-        _check_offset(part.next_offset + count - 1)
         batch = part.open_batch
         if batch is None:
             batch = part.open_batch = OpenBatch(part.next_offset, timestamp_ms)
@@ -409,6 +306,8 @@ class StagingLog:
         self._operations.append(Append(part, batch, info))
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
+        """Advance the log start offset to `before`; drop batches that end below it
+        (staged)."""
         part = self._parts[partition]
         assert not part.is_deleted
         assert 0 <= before <= part.flushed_offset
@@ -417,19 +316,29 @@ class StagingLog:
     def replace(
         self, partition: LogPartition, base_offset: LogOffset, batch: bytes | None
     ) -> None:
+        """Replace the batch at `base_offset` by its compacted form, or drop it when
+        that is None (staged). The offsets of the remaining records do not change."""
         part = self._parts[partition]
         assert not part.is_deleted
         assert 0 <= base_offset < part.flushed_offset
         self._stage(Replace(part, base_offset, batch), len(batch or b""))
 
     def put(self, space: str, key: bytes, value: bytes | None) -> None:
+        """Set a value of the log's key-value store; None deletes it.
+
+        It is staged and becomes durable in the same flush as the batches. `space` is
+        the key's namespace.
+        """
         assert space
         self._stage(Put(space, key, value), len(value or b""))
 
     def has_staged(self) -> bool:
+        """Return whether anything is staged."""
         return bool(self._operations or self._opened)
 
     def take(self) -> StagedWrite:
+        """Return all staged operations as one write; later operations belong to the
+        next write."""
         opened, self._opened = self._opened, []
         for part in opened:
             self._close_batch(part)
@@ -439,6 +348,7 @@ class StagingLog:
         return self._staged_write(operations, size_bytes)
 
     def settle(self, staged: StagedWrite) -> None:
+        """Make the batches of a successful write visible to reads."""
         keep = self._keep
         for operation in staged.operations:
             if isinstance(operation, Append):
@@ -452,6 +362,7 @@ class StagingLog:
                 self._make_visible(operation)
 
     def abandon(self, staged: StagedWrite) -> None:
+        """Discard a failed write, and everything staged since."""
         self._operations = []
         self._staged_bytes = 0
         self._opened = []
@@ -464,6 +375,7 @@ class StagingLog:
                 del self._parts[partition]
 
     def flush(self) -> None:
+        """Take, write and settle; when the write fails, abandon it and raise."""
         staged = self.take()
         try:
             staged.write()
@@ -475,6 +387,11 @@ class StagingLog:
     def read(
         self, partition: LogPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
+        """Return flushed batches, starting with the one that contains `offset` or,
+        without one, with the next.
+
+        Returns at least one batch if any exists, then as many as fit in `bytes_max`.
+        """
         assert offset >= 0
         assert bytes_max >= 0
         part = self._parts.get(partition)
@@ -483,6 +400,7 @@ class StagingLog:
         return self._read_part(part, offset, bytes_max)
 
     def size_bytes(self, partition: LogPartition) -> int:
+        """Return the flushed size of a partition."""
         part = self._parts.get(partition)
         if part is None:
             return 0
@@ -523,25 +441,32 @@ class StagingLog:
     ) -> StagedWrite:
         raise NotImplementedError
 
-    # What only the subclasses have, as `Log` describes it.
+    # What subclasses add.
 
     def batch_infos(
         self, partition: LogPartition, offset: LogOffset = 0
     ) -> Iterator[BatchInfo]:
+        """Yield the fields of flushed batches, starting with the one that contains
+        `offset`."""
         raise NotImplementedError
 
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
     ) -> BatchInfo | None:
+        """Return the first flushed batch whose max timestamp is at least
+        `timestamp_ms`, from the batch that contains `offset` on."""
         raise NotImplementedError
 
     def get(self, space: str, key: bytes) -> bytes | None:
+        """Return a flushed value of the key-value store."""
         raise NotImplementedError
 
     def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the flushed keys and values of a namespace, in order of keys."""
         raise NotImplementedError
 
     def close(self) -> None:
+        """Flush and close."""
         raise NotImplementedError
 
     def _new_part(self, partition: LogPartition, number: int) -> StoredPartition:
@@ -557,12 +482,3 @@ class StagingLog:
 
     def _measure(self, part: StoredPartition) -> int:
         raise NotImplementedError
-
-
-def _check_offset(last_offset: LogOffset) -> None:
-    """Raise LogFull for an offset above `OFFSET_MAX`."""
-    if last_offset > OFFSET_MAX:
-        raise LogFull(
-            f"the batch ends at offset {last_offset}, the largest offset of "
-            f"a partition is {OFFSET_MAX}: create a topic and produce to it"
-        )

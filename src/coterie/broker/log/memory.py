@@ -10,12 +10,12 @@ from coterie.broker.log.log import (
     BatchInfo,
     Create,
     Delete,
+    Log,
     LogPartition,
     Operation,
     Put,
     Replace,
     StagedWrite,
-    StagingLog,
     StoredPartition,
     Truncate,
 )
@@ -41,7 +41,7 @@ class _Batches:
         return at
 
 
-class MemoryLog(StagingLog):
+class MemoryLog(Log):
     """A log that is lost when its process ends.
 
     `before_write` is called before every write. Tests let it raise LogError or LogFull

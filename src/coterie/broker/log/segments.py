@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from coterie import portable_os
-from coterie.broker.log.journal_file import os_error
+from coterie.broker.log.directory import os_error
 from coterie.broker.log.journal_frames import read_head
 from coterie.broker.log.log import BatchInfo, LogPartition
 from coterie.broker.log.manifest import SegmentRow

@@ -1,4 +1,4 @@
-"""Queries of the SQLite file in a data directory, which a server may be writing.
+"""Queries of the manifest in a data directory, which a server may be writing.
 
 The file is opened read-only, without the lock, and no file is created beside it. Each
 query opens its own short connection. With a write-ahead log beside the file, SQLite
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from coterie.broker.log.manifest import MANIFEST_VERSION
-from coterie.broker.log.sqlite_file import APPLICATION_ID, FILE_NAME
-from coterie.errors import LogError, SettingError
+from coterie.broker.log.directory import MANIFEST_NAME
+from coterie.broker.log.manifest import log_error, refusal
+from coterie.errors import SettingError
 
 QueryValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
@@ -29,44 +29,33 @@ _BUSY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StoreFile:
-    """The SQLite file in a server's data directory."""
+    """The manifest in a server's data directory."""
 
     directory: Path
 
     @property
     def path(self) -> Path:
-        return self.directory / FILE_NAME
+        return self.directory / MANIFEST_NAME
 
-    def version(self) -> int:
-        """Return the version of the store."""
-        [(version,)] = self.query("PRAGMA user_version")
-        return int(version)
+    def query(self, query: str, values: QueryValues = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query.
 
-    def query(
-        self, query: str, values: QueryValues = (), *, bytes_max: int | None = None
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; with `bytes_max` only the first rows, until the
-        total size of their last column reaches it. Raises SettingError if the store is
-        missing or has a newer version, and LogError when SQLite fails.
+        Raises SettingError if the manifest is missing, or is of another application or
+        version, and LogError when SQLite fails.
         """
-        wal = self.path.with_name(f"{FILE_NAME}-wal")
+        wal = self.path.with_name(f"{MANIFEST_NAME}-wal")
         is_immutable = not wal.exists()
-        rows = self._query(query, values, bytes_max, is_immutable=is_immutable)
+        rows = self._query(query, values, is_immutable=is_immutable)
         if is_immutable and wal.exists():
-            return self._query(query, values, bytes_max, is_immutable=False)
+            return self._query(query, values, is_immutable=False)
         return rows
 
     def _query(
-        self,
-        query: str,
-        values: QueryValues,
-        bytes_max: int | None,
-        *,
-        is_immutable: bool,
+        self, query: str, values: QueryValues, *, is_immutable: bool
     ) -> list[tuple[Any, ...]]:
         if not self.path.is_file():
             raise SettingError(
-                f"{self.directory} has no {FILE_NAME}: give the directory that"
+                f"{self.directory} has no {MANIFEST_NAME}: give the directory that"
                 " `coterie serve` has as --data"
             )
         uri = f"{self.path.absolute().as_uri()}?mode=ro"
@@ -74,36 +63,9 @@ class StoreFile:
             uri += "&immutable=1"
         try:
             with closing(sqlite3.connect(uri, timeout=_BUSY_S, uri=True)) as connection:
-                self._check_version(connection)
-                cursor = connection.execute(query, values)
-                if bytes_max is None:
-                    return cursor.fetchall()
-                rows, size = [], 0
-                for row in cursor:
-                    rows.append(row)
-                    size += len(row[-1] or b"")
-                    if size >= bytes_max:
-                        break
-                cursor.close()
-                return rows
+                reason = refusal(connection, self.path)
+                if reason is not None:
+                    raise SettingError(reason)
+                return connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-                raise self._not_a_store() from None
-            raise LogError(f"{self.path}: {error}") from None
-
-    def _check_version(self, connection: sqlite3.Connection) -> None:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID:
-            raise self._not_a_store()
-        if version > MANIFEST_VERSION:
-            raise SettingError(
-                f"{self.path} was written by a newer Coterie (store version {version};"
-                f" this one supports {MANIFEST_VERSION}): read it with that version"
-            )
-
-    def _not_a_store(self) -> SettingError:
-        return SettingError(
-            f"{self.path} is not a Coterie store: give the directory that"
-            " `coterie serve` has as --data"
-        )
+            raise log_error(self.path, error) from None

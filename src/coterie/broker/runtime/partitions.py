@@ -20,9 +20,9 @@ from coterie.broker.catalog.producer_state import (
     ProducerBatch,
     ProducerState,
 )
-from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, Log, LogPartition
+from coterie.broker.log.log import BatchInfo, Bounds, Log, LogPartition
 from coterie.broker.runtime.system import Scheduler
-from coterie.errors import ApiError, LogCorrupt, LogFull, MalformedFrame
+from coterie.errors import ApiError, LogCorrupt, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
@@ -40,9 +40,6 @@ PRODUCERS_SPACE: Final = "producers"
 """The log's space for the producer state of each partition."""
 SAVE_EVERY_BATCHES: Final = 5_000
 BATCHES_PER_STEP: Final = 500
-PRODUCED_OFFSET_MAX: Final = OFFSET_MAX - (1 << 20)
-"""The last offset for records. Those after it are left for transaction markers, or an
-open transaction in a full partition could not end."""
 
 
 def partition_key(where: LogPartition) -> bytes:
@@ -128,17 +125,9 @@ class Partition:
     def append(
         self, batch: IncomingBatch, settings: TopicSettings, now_ms: int
     ) -> BatchHeader:
-        """Stage a validated batch; return its header with the assigned offsets.
-
-        Raises LogFull when the partition has no offsets left.
-        """
+        """Stage a validated batch; return its header with the assigned offsets."""
         producers = self.current_producers()
         offset = self.bounds().next_offset
-        if offset + batch.header.last_offset_delta > PRODUCED_OFFSET_MAX:
-            raise LogFull(
-                f"{self.name.topic}-{self.name.partition} has no offset after "
-                f"{PRODUCED_OFFSET_MAX}: create a topic and produce to it"
-            )
         stored = assign_offsets(batch, offset, settings, now_ms)
         header = stored.header
         assert header.base_offset == offset

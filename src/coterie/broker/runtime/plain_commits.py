@@ -35,8 +35,7 @@ def write_plain_commit(
     """Stage the records of a commit, replay them and set the timers.
 
     Return None, and change nothing, when the general path has to handle the commit: it
-    may be refused, or its batch would have more than `batch_bytes_max`. Raises LogFull
-    when the partition has no offsets left.
+    may be refused, or its batch would have more than `batch_bytes_max`.
     """
     assert driven.phase is Phase.ACTIVE
     log, where, shard = driven.log, driven.where, driven.shard

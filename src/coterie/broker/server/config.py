@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import parse_principal
-from coterie.broker.log.stores import STORES
 from coterie.broker.server.connection_limits import parse_override
 from coterie.errors import SettingError
 from coterie.files import decode_text
@@ -108,7 +107,6 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
         "disabled",
     ),
     "group.coordinator.rebalance.protocols": ("classic", "consumer"),
-    "log.store": STORES,
     "sasl.enabled.mechanisms": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     "ssl.client.auth": ("none", "requested", "required"),
     "ssl.keystore.type": ("PEM",),

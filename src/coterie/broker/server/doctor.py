@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 
 from coterie import portable_os
 from coterie.broker.catalog.entries import EntryKind, space_of
+from coterie.broker.log.directory import LOCK_NAME, MANIFEST_NAME
 from coterie.broker.log.journal_frames import read_info
 from coterie.broker.log.journal_view import JournalView
-from coterie.broker.log.manifest import MANIFEST_VERSION
+from coterie.broker.log.manifest import STORE_VERSION
 from coterie.broker.log.segments import partition_directory, segment_path
-from coterie.broker.log.sqlite_file import FILE_NAME, LOCK_NAME
 from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import is_loopback, make_tls_context
@@ -246,14 +246,14 @@ def check_directory(directory: Path, *, is_full: bool) -> Iterator[Finding]:
         )
         return
     yield _check_space(directory)
-    store = directory / FILE_NAME
+    store = directory / MANIFEST_NAME
     if not store.exists():
         yield Finding(Level.NOTE, "store", f"{directory} has no store yet")
         return
     is_used = _is_locked(directory)
     if is_used:
         yield Finding(Level.OK, "lock", f"a server uses {directory}")
-    elif store.with_name(f"{FILE_NAME}-wal").exists():
+    elif store.with_name(f"{MANIFEST_NAME}-wal").exists():
         yield Finding(
             Level.NOTE,
             "lock",
@@ -292,7 +292,6 @@ def _is_locked(directory: Path) -> bool:
 def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:
     damaged = "restore the directory from a backup, or start with another --data"
     try:
-        version = file.version()
         if file.path.stat().st_size > CHECKED_BYTES_MAX and not is_full:
             message = f"{file.path} is large; its pages were not checked"
             yield Finding(Level.NOTE, "store", message, "check them with --full")
@@ -302,10 +301,9 @@ def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:
                 message = f"{file.path} is damaged: {result}"
                 yield Finding(Level.ERROR, "store", message, damaged)
                 return
-            message = f"{file.path} is readable, version {version}"
+            message = f"{file.path} is readable, version {STORE_VERSION}"
             yield Finding(Level.OK, "store", message)
-        if version >= MANIFEST_VERSION:
-            yield _check_segments(file, is_full=is_full)
+        yield _check_segments(file, is_full=is_full)
     except SettingError as error:
         advice = "name another --data, or update Coterie"
         yield Finding(Level.ERROR, "store", str(error), advice)
@@ -360,13 +358,7 @@ def _count(plan: Plan, kind: EntryKind) -> int:
     """Return the number of entries of a kind in the store; 0 if it cannot be read."""
     if plan.directory is None:
         return 0
-    file = StoreFile(plan.directory)
     try:
-        if file.version() >= MANIFEST_VERSION:
-            return len(JournalView(file).items(space_of(kind)))
-        [(count,)] = file.query(
-            "SELECT count(*) FROM small_values WHERE space = ?", (space_of(kind),)
-        )
+        return len(JournalView(StoreFile(plan.directory)).items(space_of(kind)))
     except (SettingError, LogError):
         return 0
-    return int(count)

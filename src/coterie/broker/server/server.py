@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from coterie.auth.authorizer import Authorizer
+from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
-from coterie.broker.log.stores import open_log
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.apis.cluster import api_versions
 from coterie.broker.server.assembly import Assembly
@@ -317,9 +317,8 @@ def _warn_of_cleartext_passwords(plan: ServerPlan) -> None:
 def _open_log(plan: ServerPlan) -> Log:
     if plan.directory is None:
         return MemoryLog()
-    return open_log(
+    return JournalLog(
         plan.directory,
-        plan.settings.log_store,
         is_synced=plan.settings.log_flush_sync,
         verify=True,
         journal_bytes=plan.settings.log_journal_bytes,

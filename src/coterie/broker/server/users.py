@@ -24,7 +24,7 @@ from typing import Final, Self
 from coterie.auth.scram import ITERATIONS_MIN, make_credential, password_matches
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
 from coterie.broker.catalog.users import Users, credential_entry
-from coterie.broker.log.stores import STORES, open_log, store_of
+from coterie.broker.log.journal import JournalLog
 from coterie.errors import SettingError
 from coterie.files import decode_text
 from coterie.types import ScramMechanism
@@ -40,7 +40,7 @@ class UserStore:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._log = open_log(directory, store_of(directory) or STORES[0])
+        self._log = JournalLog(directory)
         self.users = Users()
         for key, value in self._log.items(space_of(EntryKind.SCRAM_CREDENTIAL)):
             entry = decode_entry(EntryKind.SCRAM_CREDENTIAL, key, value)

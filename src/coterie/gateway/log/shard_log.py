@@ -11,16 +11,16 @@ from __future__ import annotations
 from coterie.broker.log.log import (
     Append,
     BatchInfo,
+    Log,
     LogPartition,
     Operation,
     StagedWrite,
-    StagingLog,
     StoredPartition,
 )
 from coterie.types import LogOffset
 
 
-class ShardLog(StagingLog):
+class ShardLog(Log):
     """The log of one shard, written by a `ShardWriter`. It holds nothing that is
     durable: loading fetches from the upstream cluster."""
 

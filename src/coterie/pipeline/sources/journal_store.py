@@ -15,20 +15,18 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
 from coterie import portable_os
-from coterie.broker.catalog.entries import EntryKind, space_of
+from coterie.broker.catalog.entries import EntryKind, decode_entry, space_of
 from coterie.broker.catalog.topics import Topic
 from coterie.broker.log.journal_view import (
     ATTEMPTS,
     JournalView,
     ViewPartition,
 )
-from coterie.broker.log.log import OFFSET_MAX
 from coterie.broker.log.manifest import SegmentRow
 from coterie.broker.log.segments import partition_directory, segment_path
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
 from coterie.pipeline.segments.batches import Fault, ScannedChunk, scan
-from coterie.pipeline.sources.sqlite_store import decode_topic
 from coterie.pipeline.sources.stored_log import (
     Growth,
     NumberedPartition,
@@ -49,6 +47,7 @@ from coterie.wire.record_batch import (
 
 T = TypeVar("T")
 
+OFFSET_MAX: Final = (1 << 63) - 1
 _MINUTE_MS: Final = 60_000
 _BLOCK_BYTES: Final = 64 * 1024
 _ATTRIBUTES: Final = struct.Struct(">h")
@@ -76,9 +75,12 @@ class JournalStore:
         self._view = JournalView(file)
 
     def topics(self) -> list[Topic]:
-        return [
-            decode_topic(*each) for each in self._view.items(space_of(EntryKind.TOPIC))
-        ]
+        topics = []
+        for key, value in self._view.items(space_of(EntryKind.TOPIC)):
+            entry = decode_entry(EntryKind.TOPIC, key, value)
+            assert entry.value is not None
+            topics.append(Topic.from_value(entry.name, entry.value))
+        return topics
 
     def partitions(self, topic_id: TopicId) -> list[NumberedPartition]:
         return sorted(

@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
-from coterie.broker.log.manifest import MANIFEST_VERSION
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
 from coterie.pipeline.segments.transactions import (
@@ -31,7 +30,6 @@ from coterie.pipeline.sources.journal_store import JournalStore
 from coterie.pipeline.sources.partition_ends import LastSamples, SampledOffsets
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
-from coterie.pipeline.sources.sqlite_store import SqliteStore
 from coterie.pipeline.sources.stored_log import (
     Growth,
     NumberedPartition,
@@ -67,10 +65,7 @@ class StoreSource:
 
     def open(self) -> StoredLog:
         """Return the log as it is now. Raises LogError, SettingError."""
-        file = StoreFile(self.directory)
-        if file.version() < MANIFEST_VERSION:
-            return SqliteStore(file)
-        return JournalStore(file)
+        return JournalStore(StoreFile(self.directory))
 
     def check(self) -> None:
         """Check that the store can be read. Raises LogError, SettingError."""

@@ -410,18 +410,6 @@ def test_batches_above_the_limits_of_records_and_bytes_are_too_large() -> None:
     assert send(broker, batch_of(bytes(40_000))).error_code == ErrorCode.NONE
 
 
-def test_a_full_partition_refuses_batches_and_leaves_others_alone(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("coterie.broker.runtime.partitions.PRODUCED_OFFSET_MAX", 2)
-    assert send(broker, batch_of(b"x", b"y")).error_code == ErrorCode.NONE
-    request = produce_request(batch_of(b"x", b"y"), batch_of(b"z"))
-    [topic] = broker.call(request, BY_NAME).responses
-    codes = [part.error_code for part in topic.partition_responses]
-    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
-    assert send(broker, batch_of(b"x")).base_offset == 2
-
-
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
 def test_batches_that_are_not_of_their_codec_are_unexpected(
     broker: FakeBroker, codec: int
