@@ -15,7 +15,6 @@ from typing import Final
 
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import (
-    BatchInfo,
     Log,
     LogPartition,
     Operation,
@@ -23,6 +22,7 @@ from coterie.broker.log.log import (
 )
 from coterie.broker.log.memory import MemoryLog
 from coterie.errors import LogError
+from coterie.wire.record_batch import BatchHeader
 
 STORES: Final = ("memory", "journal")
 JOURNAL_BYTES: Final = 4_096
@@ -76,10 +76,12 @@ class Disk(Log):
         """Return the disk for the next server: the flushed data, without faults."""
         raise NotImplementedError
 
-    def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
+    def append(
+        self, partition: LogPartition, batch: bytes, header: BatchHeader | None = None
+    ) -> None:
         """Stage a batch."""
         self._pass(Death.AT_APPEND)
-        super().append(partition, batch, info)
+        super().append(partition, batch, header)
 
     def fail_write(self) -> None:
         """Raise the next error."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from coterie.broker.log.journal import JournalLog
-from coterie.broker.log.journal_frames import read_info
 from coterie.broker.log.log import LogPartition
 from coterie.cli.main import main
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
@@ -57,8 +56,7 @@ def test_kafkas_dump_reads_the_segments_of_a_store(tmp_path: Path) -> None:
         records = [
             LogRecord(base + at, 1_000 + base, b"key", b"v" * 50) for at in range(3)
         ]
-        batch = encode_batch(records)
-        log.append(where, batch, read_info(batch))
+        log.append(where, encode_batch(records))
         written += [base, base + 1, base + 2]
     log.flush()
     log.checkpoint()

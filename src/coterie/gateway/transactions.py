@@ -367,8 +367,8 @@ class _ShardCommits:
             return
         producer = Producer(producer_id, claim.producer_epoch, sequence)
         count = len(prepared.result.records)
-        staged = result_batch(prepared.result, 0, prepared.now_ms)
-        batch = stamped(staged.batch, producer)
+        unstamped = result_batch(prepared.result, 0, prepared.now_ms)
+        batch = stamped(unstamped, producer)
         if len(batch) > commit.call.node.broker.settings.message_max_bytes:
             commit.checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
             self._end(producer_id)

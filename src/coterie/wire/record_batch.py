@@ -7,6 +7,7 @@ them without computing it again.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -228,17 +229,32 @@ def read_header(data: bytes | memoryview, at: int = 0) -> BatchHeader:
     Raises MalformedFrame when the data end before the header or the batch does, or
     when the format is not v2.
     """
+    header = header_at(data, at)
+    if header.size_bytes > len(data) - at:
+        raise MalformedFrame(
+            f"batch of {header.size_bytes} bytes, {len(data) - at} are left"
+        )
+    return header
+
+
+def header_at(data: bytes | memoryview | mmap.mmap, at: int = 0) -> BatchHeader:
+    """Decode the header at `at` of a batch that may end after the data.
+
+    Raises MalformedFrame when the data end before the header does, or when the format
+    is not v2.
+    """
     if len(data) - at < HEADER_BYTES:
         raise MalformedFrame(
             f"batch header: {HEADER_BYTES} bytes are needed, {len(data) - at} are left"
         )
-    header = BatchHeader(*HEADER.unpack_from(data, at))
-    size = header.size_bytes + LENGTH_END
-    if header.magic != MAGIC:
-        raise MalformedFrame(f"record format {header.magic}, only {MAGIC} is served")
-    if not HEADER_BYTES <= size <= len(data) - at:
+    fields = HEADER.unpack_from(data, at)
+    base_offset, length, _, magic = fields[:4]
+    size = length + LENGTH_END
+    if magic != MAGIC:
+        raise MalformedFrame(f"record format {magic}, only {MAGIC} is served")
+    if size < HEADER_BYTES:
         raise MalformedFrame(f"batch of {size} bytes, {len(data) - at} are left")
-    return header._replace(size_bytes=size)
+    return BatchHeader(base_offset, size, *fields[2:])
 
 
 def split_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:

@@ -9,16 +9,16 @@ from pathlib import Path
 from crc32c import crc32c
 
 from coterie.broker.log.journal import JournalLog
-from coterie.broker.log.log import BatchInfo, Log, LogPartition
+from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.wire.record_batch import (
     CHECKED_FROM,
-    CONTROL,
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
-    TRANSACTIONAL,
+    NO_PRODUCER,
+    Producer,
 )
 
 PARTITION = LogPartition(b"t" * 16, 3)
@@ -68,34 +68,39 @@ def small_journal_store(directory: Path) -> Store:
     return Store(start(), lambda _: start())
 
 
-def make_batch(info: BatchInfo) -> bytes:
+def make_batch(
+    base_offset: int,
+    last_offset: int,
+    at_ms: int,
+    size: int,
+    *,
+    producer: Producer = NO_PRODUCER,
+    attributes: int = 0,
+) -> bytes:
     """Return a batch with these fields and a valid checksum; its records are filler."""
-    attributes = TRANSACTIONAL * info.is_transactional | CONTROL * info.is_control
-    last_delta = info.last_offset - info.base_offset
+    last_delta = last_offset - base_offset
     header = HEADER.pack(
-        info.base_offset,
-        info.size_bytes - LENGTH_END,
+        base_offset,
+        size - LENGTH_END,
         0,
         MAGIC,
         0,
         attributes,
         last_delta,
-        info.max_timestamp_ms,
-        info.max_timestamp_ms,
-        info.producer_id,
-        info.producer_epoch,
-        info.base_sequence,
+        at_ms,
+        at_ms,
+        *producer,
         last_delta + 1,
     )
-    filler = bytes([info.base_offset % 256]) * (info.size_bytes - HEADER_BYTES)
+    filler = bytes([base_offset % 256]) * (size - HEADER_BYTES)
     checked = header[CHECKED_FROM:] + filler
     crc = crc32c(checked).to_bytes(4, "big")
     return header[: CHECKED_FROM - 4] + crc + checked
 
 
-def append(log: Log, size: int = 100, *, records: int = 1, at_ms: int = 0) -> BatchInfo:
+def append(log: Log, size: int = 100, *, records: int = 1, at_ms: int = 0) -> bytes:
     """Stage a batch of this size and number of records at the end of PARTITION."""
     base = log.bounds(PARTITION).next_offset
-    info = BatchInfo(base, base + records - 1, at_ms, size)
-    log.append(PARTITION, make_batch(info), info)
-    return info
+    batch = make_batch(base, base + records - 1, at_ms, size)
+    log.append(PARTITION, batch)
+    return batch

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 
 from coterie.broker.log.compaction import compact
-from coterie.broker.log.log import BatchInfo, LogPartition, Truncate
+from coterie.broker.log.log import LogPartition, Truncate
 from coterie.broker.log.memory import MemoryLog
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
+    BatchHeader,
     LogRecord,
     Producer,
     crc_matches,
@@ -45,11 +46,15 @@ class Writer:
         records = [LogRecord(base + i, base + i, *pair) for i, pair in enumerate(pairs)]
         producer = Producer(producer_id, 0 if producer_id >= 0 else -1)
         attributes = TRANSACTIONAL if producer_id >= 0 else 0
-        self._append(encode_batch(records, producer=producer, attributes=attributes))
+        self.log.append(
+            PARTITION, encode_batch(records, producer=producer, attributes=attributes)
+        )
 
     def end(self, producer_id: int, *, commit: bool) -> None:
         base = self.log.bounds(PARTITION).next_offset
-        self._append(encode_marker(base, base, producer_id, 0, commit=commit))
+        self.log.append(
+            PARTITION, encode_marker(base, base, producer_id, 0, commit=commit)
+        )
 
     def compact(
         self,
@@ -100,20 +105,6 @@ class Writer:
     def offsets(self) -> list[int]:
         return [r.offset for batch in self.batches() for r in decode_records(batch)]
 
-    def _append(self, batch: bytes) -> None:
-        header = read_header(batch)
-        info = BatchInfo(
-            header.base_offset,
-            header.last_offset,
-            header.max_timestamp_ms,
-            len(batch),
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            is_transactional=header.is_transactional,
-            is_control=header.is_control,
-        )
-        self.log.append(PARTITION, batch, info)
-
 
 def test_only_the_last_record_of_a_key_is_retained_at_its_offset() -> None:
     writer = Writer()
@@ -154,14 +145,14 @@ def test_a_batch_truncated_by_another_thread_is_skipped(
         writer.write((b"a", value))
     writer.batches()
     writer.log = writer.log.reopen()
-    look_up = writer.log.batch_infos
+    look_up = writer.log.headers
 
-    def raced(partition: LogPartition, offset: int = 0) -> Iterator[BatchInfo]:
+    def raced(partition: LogPartition, offset: int = 0) -> Iterator[BatchHeader]:
         found = list(look_up(partition, offset))
         writer.log.store([Truncate(writer.log._parts[PARTITION], before)])
         yield from found
 
-    monkeypatch.setattr(writer.log, "batch_infos", raced)
+    monkeypatch.setattr(writer.log, "headers", raced)
     writer.compact()
     assert writer.offsets() == offsets
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.log.journal import JournalLog
-from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.errors import LogError, LogFull
 from tests.broker.log.file_calls import FileCalls
 from tests.broker.log.logs import OTHER, PARTITION, make_batch
@@ -45,8 +45,7 @@ class Writer:
         """Flush one more round. Raises LogError, and then stages nothing."""
         for where in PARTITIONS:
             base = self.log.next_offset(where)
-            info = BatchInfo(base, base, 0, 150)
-            self.log.append(where, make_batch(info), info)
+            self.log.append(where, make_batch(base, base, 0, 150))
         self.begun = self.done + 1
         self.log.put("space", b"rounds", b"%d" % self.begun)
         self.log.flush()
@@ -82,14 +81,14 @@ def rounds(log: JournalLog) -> int:
     for where in log.partitions():
         bounds = log.bounds(where)
         assert bounds.next_offset == number
-        kept = [info.base_offset for info in log.batch_infos(where)]
+        kept = [each.base_offset for each in log.headers(where)]
         compacted = [
             each for each in range(number) if each != bounds.log_start_offset + 1
         ]
         expected = compacted if bounds.log_start_offset else [*range(number)]
         assert kept == expected[-len(kept) :]
         assert [*log.read(where, 0, 1 << 20)] == [
-            make_batch(BatchInfo(offset, offset, 0, 150)) for offset in kept
+            make_batch(offset, offset, 0, 150) for offset in kept
         ]
         assert len(kept) >= number - 3
     return number
@@ -185,8 +184,7 @@ def test_the_files_of_many_partitions_are_synced_at_once(
     partitions = [LogPartition(b"t" * 16, number) for number in range(100)]
     for where in partitions:
         log.create(where)
-        info = BatchInfo(0, 0, 0, 150)
-        log.append(where, make_batch(info), info)
+        log.append(where, make_batch(0, 0, 0, 150))
     log.flush()
     names: list[str] = []
     calls.before = names.append

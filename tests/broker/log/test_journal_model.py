@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from coterie.broker.log.journal import JournalLog
-from coterie.broker.log.log import BatchInfo, Log
+from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from tests.broker.log.logs import OTHER, PARTITION, make_batch
 
@@ -73,15 +73,15 @@ class Both:
         for where in model.partitions():
             assert real.bounds(where) == model.bounds(where)
             assert real.size_bytes(where) == model.size_bytes(where)
-            infos = list(model.batch_infos(where))
-            assert list(real.batch_infos(where)) == infos
-            for offset in {0, *(info.last_offset for info in infos)}:
+            headers = list(model.headers(where))
+            assert list(real.headers(where)) == headers
+            for offset in {0, *(each.last_offset for each in headers)}:
                 for size in (0, 350, 1 << 20):
                     expected = model.read(where, offset, size)
                     assert real.read(where, offset, size) == expected
             for time_ms in range(0, 1_000, 100):
-                expected_info = model.find_timestamp(where, time_ms, 2)
-                assert real.find_timestamp(where, time_ms, 2) == expected_info
+                expected_header = model.find_timestamp(where, time_ms, 2)
+                assert real.find_timestamp(where, time_ms, 2) == expected_header
 
     def close(self) -> None:
         for log in (self.real, *self.crashed):
@@ -90,22 +90,22 @@ class Both:
     def _change(self, name: str, is_other: bool, number: int) -> None:
         where = PARTITIONS[is_other]
         bounds = self.model.bounds(where)
-        infos = list(self.model.batch_infos(where))
+        headers = list(self.model.headers(where))
         if name == "append":
             base = bounds.next_offset
-            info = BatchInfo(base, base + number % 3, number, 70 + number % 200)
+            batch = make_batch(base, base + number % 3, number, 70 + number % 200)
             for log in (self.real, self.model):
-                log.append(where, make_batch(info), info)
+                log.append(where, batch)
         elif name == "truncate":
             before = number % (bounds.flushed_offset + 1)
             for log in (self.real, self.model):
                 log.truncate(where, before)
-        elif name == "replace" and infos:
-            info = infos[number % len(infos)]
-            smaller = make_batch(info._replace(size_bytes=61 + number % 9))
+        elif name == "replace" and headers:
+            header = headers[number % len(headers)]
+            base, time_ms = header.base_offset, header.max_timestamp_ms
+            smaller = make_batch(base, header.last_offset, time_ms, 61 + number % 9)
             for log in (self.real, self.model):
-                batch = smaller if number % 2 else None
-                log.replace(where, info.base_offset, batch)
+                log.replace(where, base, smaller if number % 2 else None)
         elif name == "delete":
             for log in (self.real, self.model):
                 log.delete(where)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import BatchInfo, Bounds
+from coterie.broker.log.log import Bounds
+from coterie.wire.record_batch import CONTROL, TRANSACTIONAL, Producer, read_header
 from tests.broker.log.logs import (
     OTHER,
     PARTITION,
@@ -36,7 +37,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def test_a_new_partition_is_empty(store: Store) -> None:
     assert store.log.bounds(PARTITION) == Bounds(0, 0, 0)
     assert store.log.partitions() == [PARTITION]
-    assert list(store.log.batch_infos(PARTITION)) == []
+    assert list(store.log.headers(PARTITION)) == []
 
 
 def test_an_unknown_partition_is_an_error(store: Store) -> None:
@@ -52,12 +53,12 @@ def test_staged_batches_have_offsets_and_are_not_readable(store: Store) -> None:
 
 
 def test_flushed_batches_can_be_read(store: Store) -> None:
-    info = append(store.log, records=3)
+    batch = append(store.log, records=3)
     store.log.flush()
     assert not store.log.has_staged()
     assert store.log.bounds(PARTITION) == Bounds(0, 3, 3)
     assert store.log.next_offset(PARTITION) == 3
-    assert store.log.read(PARTITION, 0, 1_000) == [make_batch(info)]
+    assert store.log.read(PARTITION, 0, 1_000) == [batch]
 
 
 @pytest.mark.parametrize(
@@ -84,29 +85,26 @@ def test_reads_begin_at_the_batch_with_the_offset(
 
 
 def test_a_new_process_reads_flushed_data(store: Store) -> None:
-    for size in (105, 106):
-        append(store.log, size, at_ms=size)
+    batches = [append(store.log, size, at_ms=size) for size in (105, 106)]
     store.log.put("space", b"key", b"value")
     store.log.flush()
     log = store.reopen()
     assert log.bounds(PARTITION) == Bounds(0, 2, 2)
-    assert list(log.batch_infos(PARTITION)) == [
-        BatchInfo(0, 0, 105, 105),
-        BatchInfo(1, 1, 106, 106),
-    ]
+    assert list(log.headers(PARTITION)) == [read_header(each) for each in batches]
     assert log.get("space", b"key") == b"value"
 
 
 def test_the_fields_of_a_batch_survive_a_restart(store: Store) -> None:
-    info = BatchInfo(0, 4, 77, 99, 9, 2, 100, 104, True, True)
-    store.log.append(PARTITION, make_batch(info), info)
+    producer, attributes = Producer(9, 2, 100), TRANSACTIONAL | CONTROL
+    batch = make_batch(0, 4, 77, 99, producer=producer, attributes=attributes)
+    store.log.append(PARTITION, batch)
     store.log.flush()
-    assert list(store.reopen().batch_infos(PARTITION)) == [info]
+    assert list(store.reopen().headers(PARTITION)) == [read_header(batch)]
 
 
 def test_an_append_at_an_unexpected_offset_is_an_assertion_error(store: Store) -> None:
     with pytest.raises(AssertionError):
-        store.log.append(PARTITION, b"abc", BatchInfo(1, 1, 0, 3))
+        store.log.append(PARTITION, make_batch(1, 1, 0, 100))
 
 
 def test_appends_after_take_belong_to_the_next_flush(store: Store) -> None:
@@ -145,7 +143,7 @@ def test_truncation_drops_whole_batches_and_advances_the_log_start(
     store.log.truncate(PARTITION, 3)
     store.log.flush()
     assert store.log.bounds(PARTITION) == Bounds(3, 6, 6)
-    assert [info.base_offset for info in store.log.batch_infos(PARTITION)] == [2, 4]
+    assert [each.base_offset for each in store.log.headers(PARTITION)] == [2, 4]
     assert store.reopen().bounds(PARTITION) == Bounds(3, 6, 6)
 
 
@@ -158,16 +156,16 @@ def test_an_empty_partition_keeps_its_next_offset(store: Store) -> None:
 
 
 def test_a_replaced_batch_is_read_instead_of_the_original(store: Store) -> None:
-    infos = [append(store.log, size) for size in (105, 106, 107)]
+    *_, last = [append(store.log, size) for size in (105, 106, 107)]
     store.log.flush()
-    smaller = make_batch(infos[1]._replace(size_bytes=80))
+    smaller = make_batch(1, 1, 0, 80)
     store.log.replace(PARTITION, 0, None)
     store.log.replace(PARTITION, 1, smaller)
     store.log.flush()
     for open_log in (lambda: store.log, store.reopen):
         log = open_log()
-        assert log.read(PARTITION, 0, 1_000) == [smaller, make_batch(infos[2])]
-        assert [info.size_bytes for info in log.batch_infos(PARTITION)] == [80, 107]
+        assert log.read(PARTITION, 0, 1_000) == [smaller, last]
+        assert [each.size_bytes for each in log.headers(PARTITION)] == [80, 107]
         assert log.size_bytes(PARTITION) == 187
 
 
@@ -176,10 +174,10 @@ def test_a_batch_truncated_during_compaction_is_not_replaced(store: Store) -> No
         append(store.log)
     store.log.flush()
     store.log.truncate(PARTITION, 2)
-    store.log.replace(PARTITION, 0, make_batch(BatchInfo(0, 0, 0, 80)))
+    store.log.replace(PARTITION, 0, make_batch(0, 0, 0, 80))
     store.log.replace(PARTITION, 1, None)
     store.log.flush()
-    assert [info.base_offset for info in store.log.batch_infos(PARTITION)] == [2]
+    assert [each.base_offset for each in store.log.headers(PARTITION)] == [2]
     assert store.reopen().bounds(PARTITION) == Bounds(2, 3, 3)
 
 
@@ -228,11 +226,11 @@ def test_a_timestamp_lookup_returns_the_first_batch_at_or_after_it(
     assert later.base_offset > found.base_offset
 
 
-def test_batch_infos_begin_at_the_batch_with_the_offset(store: Store) -> None:
+def test_headers_begin_at_the_batch_with_the_offset(store: Store) -> None:
     for _ in range(3):
         append(store.log, records=2)
     store.log.flush()
-    assert [i.base_offset for i in store.log.batch_infos(PARTITION, 3)] == [2, 4]
+    assert [each.base_offset for each in store.log.headers(PARTITION, 3)] == [2, 4]
 
 
 def test_values_of_a_namespace_are_sorted_and_can_be_deleted(store: Store) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import BatchInfo, Log, OpenBatch
+from coterie.broker.log.log import Log, OpenBatch
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LogRecord,
@@ -48,7 +48,7 @@ def append(log: Log, value: bytes) -> None:
     """Append a whole batch."""
     offset = log.next_offset(PARTITION)
     batch = encode_batch([LogRecord(offset, LATER_MS, b"key", value)])
-    log.append(PARTITION, batch, BatchInfo(offset, offset, LATER_MS, len(batch)))
+    log.append(PARTITION, batch)
 
 
 def batches(log: Log) -> list[list[tuple[int, int, bytes | None]]]:
@@ -75,10 +75,10 @@ def test_records_of_one_write_are_one_batch(log: Log) -> None:
     assert not log.has_staged()
     expected = [(0, NOW_MS, b"a"), (1, NOW_MS, b"b"), (2, NOW_MS, b"c")]
     assert batches(log) == [expected]
-    [info] = log.batch_infos(PARTITION)
+    [header] = log.headers(PARTITION)
     [batch] = log.read(PARTITION, 0, NO_LIMIT)
-    assert info == BatchInfo(0, 2, NOW_MS, len(batch))
-    assert read_header(batch).max_timestamp_ms == NOW_MS
+    assert header == read_header(batch)
+    assert (header.last_offset, header.max_timestamp_ms) == (2, NOW_MS)
 
 
 def test_the_next_write_begins_another_batch(log: Log) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from coterie.broker.log.log import BatchInfo, LogPartition, StagedWrite
+from coterie.broker.log.log import LogPartition, StagedWrite
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.flusher import (
     CALM_WRITES,
@@ -22,6 +22,7 @@ from coterie.broker.runtime.flusher import (
     WritePace,
 )
 from coterie.errors import LogError
+from coterie.wire.record_batch import LogRecord, encode_batch, read_header
 from tests.broker.runtime.world import Loop
 
 SPACE = "test"
@@ -265,8 +266,10 @@ def staged(batches: int = 1, size: int = 10) -> StagedWrite:
     log = MemoryLog()
     log.create(WHERE)
     log.flush()
+    header = read_header(encode_batch([LogRecord(0, 0, b"k", b"v")]))
+    header = header._replace(size_bytes=size)
     for at in range(batches):
-        log.append(WHERE, bytes(size), BatchInfo(at, at, 0, size))
+        log.append(WHERE, bytes(size), header._replace(base_offset=at))
     return log.take()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.coordinator.consumer.record_builders import epoch_record
 from coterie.broker.coordinator.record_serde import encode_record
-from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime import slices as slices_module
 from coterie.broker.runtime.shards import Phase
 from coterie.settings import Settings
@@ -34,10 +34,7 @@ FIRST = LogPartition(TOPIC_ID, 0)
 
 def append(world: World, records: Sequence[LogRecord]) -> None:
     """Append a batch to the log without the runtime."""
-    batch = encode_batch(records)
-    first, last = records[0], records[-1]
-    info = BatchInfo(first.offset, last.offset, first.timestamp_ms, len(batch))
-    world.log.append(FIRST, batch, info)
+    world.log.append(FIRST, encode_batch(records))
     world.flusher.flush()
 
 

@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from coterie.broker.coordinator.admin import DescribeGroup
-from coterie.broker.log.log import BatchInfo
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.runtime.world import World
@@ -25,8 +24,7 @@ def write(world: World, record_type: int) -> None:
     where = world.driven(GROUP).where
     offset = world.log.bounds(where).next_offset
     record = LogRecord(offset, world.clock(), key, value, ())
-    batch = encode_batch([record], base_offset=offset)
-    world.log.append(where, batch, BatchInfo(offset, offset, 0, len(batch)))
+    world.log.append(where, encode_batch([record], base_offset=offset))
     world.log.flush()
 
 

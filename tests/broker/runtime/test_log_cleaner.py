@@ -94,7 +94,7 @@ def test_log_cleaner_enable_false_disables_compaction() -> None:
 def test_compaction_handles_more_batches_than_one_scan_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coterie.broker.runtime.log_cleaner.INFOS_PER_STEP", 2)
+    monkeypatch.setattr("coterie.broker.runtime.log_cleaner.HEADERS_PER_STEP", 2)
     broker = new_world()
     for value in "1234567":
         send(broker, ("k", value))

@@ -39,13 +39,13 @@ def test_only_batches_after_the_saved_producer_state_are_read_at_restart(
     partition = broker.data.partition("a", 0)
     assert partition is not None
     read: list[int] = []
-    batch_infos = broker.log.batch_infos
+    headers = broker.log.headers
 
     def counted(where: object, offset: int = 0) -> object:
         read.append(offset)
-        return batch_infos(where, offset)  # type: ignore[arg-type]
+        return headers(where, offset)  # type: ignore[arg-type]
 
-    broker.log.batch_infos = counted  # type: ignore[method-assign,assignment]
+    broker.log.headers = counted  # type: ignore[method-assign,assignment]
     assert send(broker, BATCHES - 1) == BATCHES - 1
     assert send(broker, BATCHES) == BATCHES
     assert read == [20]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.errors import ApiError, CoterieError, LogError
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import IN_FLIGHT_MAX, ShardWriter
@@ -57,8 +57,7 @@ class World:
         batch = encode_batch(
             [LogRecord(base + i, now_ms, b"k", each) for i, each in enumerate(values)]
         )
-        info = BatchInfo(base, base + len(values) - 1, now_ms, len(batch))
-        self.log.append(WHERE, batch, info)
+        self.log.append(WHERE, batch)
         number = self.writer.next_sequence
 
         def done(error: LogError | None) -> None:

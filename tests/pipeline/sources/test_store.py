@@ -16,14 +16,14 @@ from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.directory import MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog
-from coterie.broker.log.log import BatchInfo, Log, LogPartition
+from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.sources.journal_store import JournalStore
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.sources.store import StoreSource, open_store
-from coterie.wire.record_batch import LogRecord, encode_batch, split_batches
+from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.pipeline.sources.log_files import FILES, open_files
 from tests.pipeline.sources.logs import (
     marker,
@@ -75,17 +75,7 @@ def log(tmp_path: Path, store: str) -> Iterator[Log]:
 
 def append(log: Log, *batches: bytes, partition: int = 1) -> None:
     for batch in batches:
-        ((header, _),) = split_batches(batch)
-        info = BatchInfo(
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            max_timestamp_ms=header.max_timestamp_ms,
-            size_bytes=header.size_bytes,
-            producer_id=header.producer_id,
-            is_transactional=header.is_transactional,
-            is_control=header.is_control,
-        )
-        log.append(LogPartition(TOPIC_ID, partition), batch, info)
+        log.append(LogPartition(TOPIC_ID, partition), batch)
     log.flush()
 
 

@@ -17,7 +17,6 @@ import logging
 import mmap
 import os
 import re
-import struct
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +25,8 @@ from typing import Final, TypeAlias
 
 from coterie import portable_os
 from coterie.broker.log.directory import open_file, os_error, write_all
-from coterie.broker.log.journal_frames import read_head
 from coterie.broker.log.log import (
     Append,
-    BatchInfo,
     Create,
     Delete,
     Operation,
@@ -40,8 +37,10 @@ from coterie.broker.log.log import (
 )
 from coterie.broker.log.manifest import Changes, Manifest, PartitionRow, SegmentRow
 from coterie.broker.log.segments import INDEX_BYTES, partition_directory, segment_path
+from coterie.errors import MalformedFrame
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
+from coterie.wire.record_batch import BatchHeader, header_at, read_header
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ _PIECES_MAX: Final = 512
 _LEAST_MS: Final = -(1 << 63)
 
 
-_Batch: TypeAlias = tuple[bytes, BatchInfo]
+_Batch: TypeAlias = tuple[bytes, BatchHeader]
 IndexEntry: TypeAlias = tuple[LogOffset, int, int, int]
 """Base offset, max timestamp, start and end of some consecutive batches."""
 
@@ -84,9 +83,9 @@ class _PartChanges:
         for append in self.appends:
             batch: bytes | None = append.batch
             if self.replaced:
-                batch = self.replaced.get(append.info.base_offset, batch)
-            if batch is not None and append.info.last_offset >= start:
-                found.append((batch, append.info))
+                batch = self.replaced.get(append.header.base_offset, batch)
+            if batch is not None and append.header.last_offset >= start:
+                found.append((batch, append.header))
         return found
 
 
@@ -153,7 +152,7 @@ class Checkpointer:
         row = self._rows.get(number) or PartitionRow(number, part.partition, 0, 0, ())
         next_offset = row.next_offset
         if changes.appends:
-            next_offset = max(next_offset, changes.appends[-1].info.last_offset + 1)
+            next_offset = max(next_offset, changes.appends[-1].header.last_offset + 1)
         start = min(max(row.log_start_offset, part.log_start_offset), next_offset)
         segments = [each for each in row.segments if each.end_offset > start]
         directory = partition_directory(self._directory, part.partition)
@@ -177,11 +176,11 @@ class Checkpointer:
             active = None
         size = active.size_bytes if active is not None else 0
         run: list[_Batch] = []
-        for batch, info in batches:
+        for batch, header in batches:
             if size > 0 and size + len(batch) > self._segment_bytes:
                 segments.append(self._extend(directory, active, run))
                 active, run, size = None, [], 0
-            run.append((batch, info))
+            run.append((batch, header))
             size += len(batch)
         segments.append(self._extend(directory, active, run))
 
@@ -193,7 +192,7 @@ class Checkpointer:
             assert active is not None
             return active
         batches = [batch for batch, _ in run]
-        greatest_ms = max([info.max_timestamp_ms for _, info in run])
+        greatest_ms = max([header.max_timestamp_ms for _, header in run])
         first, last = run[0][1], run[-1][1]
         if active is None:
             active = SegmentRow(first.base_offset, 0, 0, 0, greatest_ms)
@@ -250,7 +249,7 @@ class Checkpointer:
                 continue
             try:
                 new = self._rewrite(directory, row, replaced, start)
-            except (ValueError, struct.error, FileNotFoundError) as error:
+            except (MalformedFrame, ValueError, FileNotFoundError) as error:
                 # Reads report the damage. The segment remains as it is.
                 path = segment_path(directory, row)
                 _LOGGER.error("%s is damaged and not compacted: %s", path, error)
@@ -268,7 +267,7 @@ class Checkpointer:
     ) -> SegmentRow:
         """Write a segment without what was removed to a new file; return its row.
 
-        Raises ValueError, struct.error or FileNotFoundError for a damaged segment.
+        Raises MalformedFrame, ValueError or FileNotFoundError for a damaged segment.
         """
         kept: list[bytes] = []
         greatest_ms, at = _LEAST_MS, 0
@@ -277,14 +276,16 @@ class Checkpointer:
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
             while at < row.size_bytes:
-                info = read_head(data, at)
-                end = at + info.size_bytes
+                header = header_at(data, at)
+                end = at + header.size_bytes
                 if end > min(len(data), row.size_bytes):
-                    raise ValueError(f"the file ends before byte {end}")
-                batch = replaced.get(info.base_offset, data[at:end])
-                if batch is not None and info.last_offset >= start:
+                    raise MalformedFrame(f"the file ends before byte {end}")
+                if header.last_offset_delta < 0:
+                    raise MalformedFrame(f"no batch at byte {at}")
+                batch = replaced.get(header.base_offset, data[at:end])
+                if batch is not None and header.last_offset >= start:
                     kept.append(batch)
-                    time_ms = read_head(batch).max_timestamp_ms
+                    time_ms = read_header(batch).max_timestamp_ms
                     greatest_ms = max(greatest_ms, time_ms)
                 at = end
         assert at == row.size_bytes
@@ -350,11 +351,11 @@ def _index_entries(run: list[_Batch], at: int) -> list[IndexEntry]:
     """Return the entries for batches that are written from a position on."""
     entries: list[IndexEntry] = []
     start, offset, greatest_ms = at, run[0][1].base_offset, _LEAST_MS
-    for batch, info in run:
+    for batch, header in run:
         if at - start >= INDEX_BYTES:
             entries.append((offset, greatest_ms, start, at))
-            start, offset, greatest_ms = at, info.base_offset, _LEAST_MS
-        greatest_ms = max(greatest_ms, info.max_timestamp_ms)
+            start, offset, greatest_ms = at, header.base_offset, _LEAST_MS
+        greatest_ms = max(greatest_ms, header.max_timestamp_ms)
         at += len(batch)
     entries.append((offset, greatest_ms, start, at))
     return entries

@@ -23,13 +23,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-from coterie.broker.log.log import BatchInfo, Log, LogPartition
+from coterie.broker.log.log import Log, LogPartition
 from coterie.types import LogOffset, ProducerId
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
+    BatchHeader,
     LogRecord,
     Producer,
     decode_marker,
@@ -80,12 +81,12 @@ def compact(
     survey = Survey(start, end)
     yield from _survey(log, partition, survey)
     first = log.bounds(partition).log_start_offset
-    for info, batch in _up_to(log, partition, first, survey.end):
+    for header, batch in _up_to(log, partition, first, survey.end):
         kept = yield from _decode(
-            batch, partial(_compacted, info, batch, survey, tombstones_before_ms)
+            batch, partial(_compacted, header, batch, survey, tombstones_before_ms)
         )
         if kept != batch:
-            log.replace(partition, info.base_offset, kept)
+            log.replace(partition, header.base_offset, kept)
         yield None
     return survey.end
 
@@ -104,7 +105,7 @@ def run_steps(steps: Steps[T]) -> T:
 
 def _up_to(
     log: Log, partition: LogPartition, start: LogOffset, end: LogOffset
-) -> Iterator[tuple[BatchInfo, bytes]]:
+) -> Iterator[tuple[BatchHeader, bytes]]:
     """Yield the batches that end before `end`.
 
     Each one is looked up separately: the caller may flush between two steps, which may
@@ -112,14 +113,14 @@ def _up_to(
     """
     at = start
     while at < end:
-        info = next(log.batch_infos(partition, at), None)
-        if info is None or info.last_offset >= end:
+        header = next(log.headers(partition, at), None)
+        if header is None or header.last_offset >= end:
             return
-        at = info.last_offset + 1
-        for batch in log.read(partition, info.base_offset, 1)[:1]:
+        at = header.last_offset + 1
+        for batch in log.read(partition, header.base_offset, 1)[:1]:
             # If a concurrent write has removed the batch, `read` returns a later one.
-            if read_header(batch).base_offset == info.base_offset:
-                yield info, batch
+            if read_header(batch).base_offset == header.base_offset:
+                yield header, batch
 
 
 def _decode(batch: bytes, work: Callable[[], T]) -> Steps[T]:
@@ -134,15 +135,15 @@ def _decode(batch: bytes, work: Callable[[], T]) -> Steps[T]:
 def _survey(log: Log, partition: LogPartition, survey: Survey) -> Steps[None]:
     transactions: dict[ProducerId, _OpenTransaction] = {}
     limit = survey.end
-    for info, batch in _up_to(log, partition, survey.start, limit):
-        if info.is_control:
-            _end_transaction(survey, transactions, info, decode_records(batch))
+    for header, batch in _up_to(log, partition, survey.start, limit):
+        if header.is_control:
+            _end_transaction(survey, transactions, header, decode_records(batch))
             yield None
             continue
         keys = yield from _decode(batch, partial(_keys, batch))
-        if info.is_transactional:
-            opened = transactions.setdefault(info.producer_id, _OpenTransaction())
-            opened.batches.append(info.base_offset)
+        if header.is_transactional:
+            opened = transactions.setdefault(header.producer_id, _OpenTransaction())
+            opened.batches.append(header.base_offset)
             opened.keys.update(keys)
         else:
             _keep_last(survey, keys)
@@ -157,10 +158,10 @@ def _survey(log: Log, partition: LogPartition, survey: Survey) -> Steps[None]:
 def _end_transaction(
     survey: Survey,
     transactions: dict[ProducerId, _OpenTransaction],
-    info: BatchInfo,
+    header: BatchHeader,
     records: list[LogRecord],
 ) -> None:
-    opened = transactions.pop(info.producer_id, None)
+    opened = transactions.pop(header.producer_id, None)
     if opened is None:
         return
     assert len(records) == 1
@@ -186,15 +187,15 @@ def _keep_last(survey: Survey, keys: dict[bytes, LogOffset]) -> None:
 
 
 def _compacted(
-    info: BatchInfo, batch: bytes, survey: Survey, tombstones_before_ms: int
+    header: BatchHeader, batch: bytes, survey: Survey, tombstones_before_ms: int
 ) -> bytes | None:
     """Return the batch without superseded records; None when no record is left."""
-    if info.is_control:
+    if header.is_control:
         return batch
-    if info.base_offset in survey.aborted:
+    if header.base_offset in survey.aborted:
         return None
     records = decode_records(batch)
-    assert info.last_offset < survey.end
+    assert header.last_offset < survey.end
     kept = [
         record
         for record in records

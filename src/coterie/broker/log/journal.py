@@ -36,11 +36,10 @@ from coterie.broker.log.directory import (
     open_file,
 )
 from coterie.broker.log.journal_file import JournalFile, check_present, recover
-from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
+from coterie.broker.log.journal_frames import Frame, Parts, decode_operations
 from coterie.broker.log.journal_writer import JournalWriter, LastWrites, Writes
 from coterie.broker.log.log import (
     Append,
-    BatchInfo,
     Create,
     Delete,
     Log,
@@ -61,9 +60,10 @@ from coterie.broker.log.segments import (
     partition_directory,
     segment_path,
 )
-from coterie.errors import LogCorrupt, LogError
+from coterie.errors import LogCorrupt, LogError, MalformedFrame
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
+from coterie.wire.record_batch import BatchHeader, read_header
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ JOURNAL_BYTES: Final = 32 * 1024 * 1024
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """The size at which a segment is ended. Larger ones make retention coarser, smaller
 ones need more files."""
-_INFOS_MAX: Final = 256
+_HEADERS_MAX: Final = 256
 _ADOPTED_MIN: Final = 32
 """The partitions and values whose checkpoint is taken over after each flush."""
 
@@ -132,9 +132,9 @@ class JournalLog(Log):
                 raise LogError(f"{directory}: {error}") from error
             self._resources = opened.pop_all()
 
-    def batch_infos(
+    def headers(
         self, partition: LogPartition, offset: LogOffset = 0
-    ) -> Iterator[BatchInfo]:
+    ) -> Iterator[BatchHeader]:
         part = self._parts.get(partition)
         if part is None:
             return
@@ -142,22 +142,22 @@ class JournalLog(Log):
         count = 1  # most callers need one
         while True:
             offset = max(offset, part.log_start_offset)
-            found = self._next_infos(part, offset, count)
+            found = self._next_headers(part, offset, count)
             if not found:
                 return
-            for info in found:
-                if info.base_offset in part.replaced:
-                    replaced = part.replaced[info.base_offset][1]
+            for header in found:
+                if header.base_offset in part.replaced:
+                    replaced = part.replaced[header.base_offset][1]
                     if replaced is not None:
-                        yield read_head(replaced)
+                        yield read_header(replaced)
                 else:
-                    yield info
+                    yield header
             offset = found[-1].last_offset + 1
-            count = min(4 * count, _INFOS_MAX)
+            count = min(4 * count, _HEADERS_MAX)
 
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
-    ) -> BatchInfo | None:
+    ) -> BatchHeader | None:
         part = self._parts.get(partition)
         if part is None:
             return None
@@ -170,9 +170,9 @@ class JournalLog(Log):
             if found is not None:
                 return found
             offset = max(offset, segment.row.end_offset)
-        for info in self.batch_infos(partition, offset):
-            if info.max_timestamp_ms >= timestamp_ms:
-                return info
+        for header in self.headers(partition, offset):
+            if header.max_timestamp_ms >= timestamp_ms:
+                return header
         return None
 
     def get(self, space: str, key: bytes) -> bytes | None:
@@ -281,7 +281,7 @@ class JournalLog(Log):
                 size += len(kept)
             if found and size >= bytes_max:
                 break
-            offset = read_head(batches[-1]).last_offset + 1
+            offset = read_header(batches[-1]).last_offset + 1
         return found
 
     def _next_batches(
@@ -300,29 +300,29 @@ class JournalLog(Log):
             size += len(append.batch)
         return found
 
-    def _next_infos(
+    def _next_headers(
         self, part: JournalPartition, offset: LogOffset, count: int
-    ) -> list[BatchInfo]:
-        """Return the fields of stored batches, from one segment or pending."""
+    ) -> list[BatchHeader]:
+        """Return the headers of stored batches, from one segment or pending."""
         for segment in part.segments[_segment_at(part, offset) :]:
-            found = self._reader.infos(segment, offset, count)
+            found = self._reader.headers(segment, offset, count)
             if found:
                 return found
         at = _pending_at(part, offset)
-        return [append.info for append in part.pending[at : at + count]]
+        return [append.header for append in part.pending[at : at + count]]
 
     def _measure(self, part: StoredPartition) -> int:
         assert isinstance(part, JournalPartition)
         if part.replaced:
-            infos = self.batch_infos(part.partition)
-            return sum(info.size_bytes for info in infos)
+            headers = self.headers(part.partition)
+            return sum(header.size_bytes for header in headers)
         start = part.log_start_offset
         segments = part.segments[_segment_at(part, start) :]
         size = sum(segment.row.size_bytes for segment in segments)
         if segments:
             size -= self._reader.size_before(segments[0], start)
         pending = part.pending[_pending_at(part, start) :]
-        return size + sum(append.info.size_bytes for append in pending)
+        return size + sum(append.header.size_bytes for append in pending)
 
     # Checkpoints.
 
@@ -370,7 +370,7 @@ class JournalLog(Log):
                 part.segments.append(segment)
         self._drop(list(known.values()))
         del part.pending[: _pending_at(part, row.next_offset)]
-        assert not part.pending or part.pending[0].info.base_offset >= row.next_offset
+        assert not part.pending or part.pending[0].header.base_offset >= row.next_offset
         if part.replaced:
             part.size_bytes = None
             part.replaced = {
@@ -486,7 +486,13 @@ class JournalLog(Log):
     ) -> list[Operation]:
         try:
             return decode_operations(frame.body, parts, self._new_part)
-        except (ValueError, KeyError, IndexError, struct.error) as error:
+        except (
+            MalformedFrame,
+            ValueError,
+            KeyError,
+            IndexError,
+            struct.error,
+        ) as error:
             raise LogCorrupt(
                 f"{journal.path}: write {frame.sequence} at byte {frame.start} does not"
                 f" follow from the writes before it ({error!r}). Restore the data"
@@ -499,7 +505,7 @@ class JournalLog(Log):
             if isinstance(operation, Create):
                 self._load_part(operation.part)
             elif isinstance(operation, Append):
-                operation.part.next_offset = operation.info.last_offset + 1
+                operation.part.next_offset = operation.header.last_offset + 1
         super().settle(StagedWrite([*operations], 0))
 
 
@@ -542,4 +548,4 @@ def _pending_at(part: JournalPartition, offset: LogOffset) -> int:
 
 
 def _last_offset(append: Append) -> LogOffset:
-    return append.info.last_offset
+    return append.header.last_offset

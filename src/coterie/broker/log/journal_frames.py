@@ -27,7 +27,6 @@ from crc32c import crc32c
 
 from coterie.broker.log.log import (
     Append,
-    BatchInfo,
     Create,
     Delete,
     LogPartition,
@@ -37,15 +36,7 @@ from coterie.broker.log.log import (
     StoredPartition,
     Truncate,
 )
-from coterie.wire.record_batch import (
-    CONTROL,
-    HEADER,
-    HEADER_BYTES,
-    INT32_MAX,
-    LENGTH_END,
-    MAGIC,
-    TRANSACTIONAL,
-)
+from coterie.wire.record_batch import read_header
 
 FRAME_MAGIC: Final = b"CtJ\x01"
 FRAME_HEADER: Final = struct.Struct(">4sIQI")
@@ -199,8 +190,8 @@ def decode_operations(body: bytes, parts: Parts, new_part: NewPart) -> list[Oper
     """Decode a frame's body.
 
     `parts` are the partitions by number; it is changed by creations and deletions.
-    Raises ValueError, KeyError, IndexError or struct.error for a body that no write
-    has.
+    Raises MalformedFrame, ValueError, KeyError, IndexError or struct.error for a body
+    that no write has.
     """
     operations: list[Operation] = []
     at = 0
@@ -225,9 +216,9 @@ def _decode_appends(
     numbers = struct.unpack_from(f">{count}I", body, at)
     at += _NUMBER.size * count
     for number in numbers:
-        info = read_info(body, at)
-        end = at + info.size_bytes
-        operations.append(Append(parts[number], body[at:end], info))
+        header = read_header(body, at)
+        end = at + header.size_bytes
+        operations.append(Append(parts[number], body[at:end], header))
         at = end
     assert at <= len(body)
     return at
@@ -272,57 +263,3 @@ def _decode_change(
     batch = None if size < 0 else body[at:end]
     operations.append(Replace(parts[number], base_offset, batch))
     return end
-
-
-def read_info(data: bytes, at: int = 0) -> BatchInfo:
-    """Return the fields of the batch at a position.
-
-    Raises ValueError when no batch is there or when it is not complete, and
-    struct.error when its header is not.
-    """
-    info = read_head(data, at)
-    if info.size_bytes > len(data) - at:
-        raise ValueError(f"the batch at byte {at} is not complete")
-    return info
-
-
-def read_head(data: Bytes, at: int = 0) -> BatchInfo:
-    """Return the fields of a batch of which the header is at a position.
-
-    Raises ValueError when no batch is there, and struct.error when its header is not
-    complete.
-    """
-    (
-        base_offset,
-        length,
-        _,
-        magic,
-        _,
-        attributes,
-        last_delta,
-        _,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        _,
-    ) = HEADER.unpack_from(data, at)
-    size_bytes = length + LENGTH_END
-    if magic != MAGIC or size_bytes < HEADER_BYTES or last_delta < 0:
-        raise ValueError(f"no batch at byte {at}")
-    last_sequence = -1
-    if base_sequence >= 0:
-        last_sequence = (base_sequence + last_delta) & INT32_MAX
-    assert size_bytes > 0
-    return BatchInfo(
-        base_offset,
-        base_offset + last_delta,
-        max_timestamp_ms,
-        size_bytes,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        last_sequence,
-        bool(attributes & TRANSACTIONAL),
-        bool(attributes & CONTROL),
-    )

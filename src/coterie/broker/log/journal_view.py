@@ -225,11 +225,15 @@ class JournalView:
         match operation:
             case Delete():
                 del self.partitions[number]
-            case Append(_, batch, info):
-                part.tail[info.base_offset] = TailBatch(
-                    file, frame.start, info.last_offset, info.max_timestamp_ms, batch
+            case Append(_, batch, header):
+                part.tail[header.base_offset] = TailBatch(
+                    file,
+                    frame.start,
+                    header.last_offset,
+                    header.max_timestamp_ms,
+                    batch,
                 )
-                part.next_offset = info.last_offset + 1
+                part.next_offset = header.last_offset + 1
             case Truncate(_, before):
                 part.log_start_offset = max(part.log_start_offset, before)
                 part.next_offset = max(part.next_offset, before)

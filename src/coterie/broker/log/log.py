@@ -19,8 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from coterie.types import LogOffset, ProducerId, TopicId
-from coterie.wire.record_batch import HEADER_BYTES, batch_of
+from coterie.types import LogOffset, TopicId
+from coterie.wire.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    batch_of,
+    read_header,
+)
 
 
 class LogPartition(NamedTuple):
@@ -29,22 +34,6 @@ class LogPartition(NamedTuple):
 
     topic_id: TopicId
     partition: int
-
-
-class BatchInfo(NamedTuple):
-    """The fields of a batch that are also stored separately, to be read without
-    decoding."""
-
-    base_offset: LogOffset
-    last_offset: LogOffset
-    max_timestamp_ms: int
-    size_bytes: int
-    producer_id: ProducerId = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    last_sequence: int = -1
-    is_transactional: bool = False
-    is_control: bool = False
 
 
 class Bounds(NamedTuple):
@@ -142,7 +131,7 @@ class Append:
 
     part: StoredPartition
     batch: bytes
-    info: BatchInfo
+    header: BatchHeader
 
 
 @dataclass(slots=True, eq=False)
@@ -246,21 +235,25 @@ class Log:
         part.is_deleted = True
         self._stage(Delete(part), DROP_BYTES)
 
-    def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
-        """Stage a batch.
+    def append(
+        self, partition: LogPartition, batch: bytes, header: BatchHeader | None = None
+    ) -> None:
+        """Stage a batch. The base offset of its header is the partition's next one.
 
-        `info.base_offset` is the partition's next offset, and already in the batch.
+        Without `header` that of the batch is read, which raises MalformedFrame.
         """
+        if header is None:
+            header = read_header(batch)
         part = self._parts[partition]
-        last_offset = info.last_offset
+        last_offset = header.last_offset
         self._close_batch(part)
         assert not part.is_deleted
-        assert info.base_offset == part.next_offset, (info, part.next_offset)
-        assert last_offset >= info.base_offset
-        assert info.size_bytes == len(batch)
+        assert header.base_offset == part.next_offset, (header, part.next_offset)
+        assert last_offset >= header.base_offset
+        assert header.size_bytes == len(batch)
         part.next_offset = last_offset + 1
         self._staged_bytes += len(batch)
-        self._operations.append(Append(part, batch, info))
+        self._operations.append(Append(part, batch, header))
 
     def open_batch(self, partition: LogPartition, bytes_max: int) -> OpenBatch | None:
         """Return the staged batch that `append_records` adds to; None if it would begin
@@ -299,11 +292,8 @@ class Log:
             b"".join(closed.parts), base_offset, count, closed.timestamp_ms
         )
         assert len(batch) == closed.size_bytes
-        info = BatchInfo(
-            base_offset, part.next_offset - 1, closed.timestamp_ms, len(batch)
-        )
         self._staged_bytes += len(batch)
-        self._operations.append(Append(part, batch, info))
+        self._operations.append(Append(part, batch, read_header(batch)))
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
         """Advance the log start offset to `before`; drop batches that end below it
@@ -352,11 +342,11 @@ class Log:
         keep = self._keep
         for operation in staged.operations:
             if isinstance(operation, Append):
-                part, info = operation.part, operation.info
-                assert part.flushed_offset == info.base_offset
-                part.flushed_offset = info.last_offset + 1
+                part, header = operation.part, operation.header
+                assert part.flushed_offset == header.base_offset
+                part.flushed_offset = header.last_offset + 1
                 if part.size_bytes is not None:
-                    part.size_bytes += info.size_bytes
+                    part.size_bytes += header.size_bytes
                 keep(operation)
             else:
                 self._make_visible(operation)
@@ -443,17 +433,17 @@ class Log:
 
     # What subclasses add.
 
-    def batch_infos(
+    def headers(
         self, partition: LogPartition, offset: LogOffset = 0
-    ) -> Iterator[BatchInfo]:
-        """Yield the fields of flushed batches, starting with the one that contains
+    ) -> Iterator[BatchHeader]:
+        """Yield the headers of flushed batches, starting with the one that contains
         `offset`."""
         raise NotImplementedError
 
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
-    ) -> BatchInfo | None:
-        """Return the first flushed batch whose max timestamp is at least
+    ) -> BatchHeader | None:
+        """Return the header of the first flushed batch whose max timestamp is at least
         `timestamp_ms`, from the batch that contains `offset` on."""
         raise NotImplementedError
 

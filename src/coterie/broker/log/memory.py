@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from coterie.broker.log.log import (
     Append,
-    BatchInfo,
     Create,
     Delete,
     Log,
@@ -21,6 +20,7 @@ from coterie.broker.log.log import (
 )
 from coterie.errors import LogError
 from coterie.types import LogOffset
+from coterie.wire.record_batch import BatchHeader, read_header
 
 
 class _Batches:
@@ -30,7 +30,7 @@ class _Batches:
 
     def __init__(self) -> None:
         self.bases: list[LogOffset] = []
-        self.kept: dict[LogOffset, tuple[bytes, BatchInfo]] = {}
+        self.kept: dict[LogOffset, tuple[bytes, BatchHeader]] = {}
 
     def index_of(self, offset: LogOffset) -> int:
         """Return the index of the batch that contains `offset`, or of the next one."""
@@ -71,9 +71,9 @@ class MemoryLog(Log):
                 )
         return reopened
 
-    def batch_infos(
+    def headers(
         self, partition: LogPartition, offset: LogOffset = 0
-    ) -> Iterator[BatchInfo]:
+    ) -> Iterator[BatchHeader]:
         part = self._parts.get(partition)
         if part is not None and part.is_created:
             batches = self._batches[part.number]
@@ -82,10 +82,10 @@ class MemoryLog(Log):
 
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
-    ) -> BatchInfo | None:
-        for info in self.batch_infos(partition, offset):
-            if info.max_timestamp_ms >= timestamp_ms:
-                return info
+    ) -> BatchHeader | None:
+        for header in self.headers(partition, offset):
+            if header.max_timestamp_ms >= timestamp_ms:
+                return header
         return None
 
     def get(self, space: str, key: bytes) -> bytes | None:
@@ -117,11 +117,11 @@ class MemoryLog(Log):
                 self._batches[part.number] = _Batches()
             case Delete(part):
                 self._batches.pop(part.number, None)
-            case Append(part, batch, info):
+            case Append(part, batch, header):
                 batches = self._batches[part.number]
-                assert not batches.bases or batches.bases[-1] < info.base_offset
-                batches.bases.append(info.base_offset)
-                batches.kept[info.base_offset] = (batch, info)
+                assert not batches.bases or batches.bases[-1] < header.base_offset
+                batches.bases.append(header.base_offset)
+                batches.kept[header.base_offset] = (batch, header)
             case Truncate(part, before):
                 self._truncate(self._batches[part.number], before)
             case Replace(part, base_offset, replacement):
@@ -148,13 +148,12 @@ class MemoryLog(Log):
     ) -> None:
         if base_offset not in batches.kept:
             return  # the batch was truncated after compaction read it
-        _, info = batches.kept.pop(base_offset)
-        assert info.base_offset == base_offset
+        _, header = batches.kept.pop(base_offset)
+        assert header.base_offset == base_offset
         if replacement is None:
             batches.bases.remove(base_offset)
         else:
-            info = info._replace(size_bytes=len(replacement))
-            batches.kept[base_offset] = (replacement, info)
+            batches.kept[base_offset] = (replacement, read_header(replacement))
 
     def _read_part(
         self, part: StoredPartition, offset: LogOffset, bytes_max: int
@@ -172,7 +171,7 @@ class MemoryLog(Log):
 
     def _measure(self, part: StoredPartition) -> int:
         kept = self._batches[part.number].kept
-        return sum(info.size_bytes for _, info in kept.values())
+        return sum(header.size_bytes for _, header in kept.values())
 
 
 class _MemoryWrite(StagedWrite):

@@ -20,12 +20,18 @@ from typing import Final, TypeAlias
 
 from coterie import portable_os
 from coterie.broker.log.directory import os_error
-from coterie.broker.log.journal_frames import read_head
-from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.broker.log.manifest import SegmentRow
 from coterie.errors import LogCorrupt
 from coterie.types import LogOffset
-from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END, MAGIC, crc_matches
+from coterie.wire.record_batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    BatchHeader,
+    crc_matches,
+    header_at,
+)
 
 SEGMENTS_NAME: Final = "segments"
 INDEX_BYTES: Final = 32 * 1024
@@ -151,30 +157,30 @@ class SegmentReader:
         except LogCorrupt:
             if not found:
                 raise
-        segment.resume = (read_head(found[-1]).last_offset + 1, at + here)
+        segment.resume = (header_at(found[-1]).last_offset + 1, at + here)
         return found
 
-    def infos(
+    def headers(
         self, segment: Segment, offset: LogOffset, count_max: int
-    ) -> list[BatchInfo]:
-        """Return the fields of some batches, starting with the one that contains
+    ) -> list[BatchHeader]:
+        """Return the headers of some batches, starting with the one that contains
         `offset` or the next one."""
         assert count_max > 0
         at = self._locate(segment, offset)
         heads = islice(self._heads(segment, at), count_max)
-        return [read_head(header) for *_, header in heads]
+        return [header_at(header) for *_, header in heads]
 
     def find_timestamp(
         self, segment: Segment, timestamp_ms: int, offset: LogOffset
-    ) -> BatchInfo | None:
-        """Return the first batch from the one with `offset` on whose max timestamp is
-        at least `timestamp_ms`."""
+    ) -> BatchHeader | None:
+        """Return the header of the first batch from the one with `offset` on whose max
+        timestamp is at least `timestamp_ms`."""
         if segment.row.max_timestamp_ms < timestamp_ms:
             return None
         at = max(segment.position_of(offset), segment.position_at_time(timestamp_ms))
         for end, time_ms, _, header in self._heads(segment, at):
             if time_ms >= timestamp_ms and end > offset:
-                return read_head(header)
+                return header_at(header)
         return None
 
     def size_before(self, segment: Segment, offset: LogOffset) -> int:

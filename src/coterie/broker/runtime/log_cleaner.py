@@ -51,18 +51,18 @@ def retained_from(
         return None
     oldest_ms = now_ms - settings.retention_ms
     start = None
-    for info in log.batch_infos(partition.where, partition.bounds().log_start_offset):
-        is_old = not keeps_all_time and info.max_timestamp_ms < oldest_ms
-        if not is_old and excess_bytes < info.size_bytes:
+    for header in log.headers(partition.where, partition.bounds().log_start_offset):
+        is_old = not keeps_all_time and header.max_timestamp_ms < oldest_ms
+        if not is_old and excess_bytes < header.size_bytes:
             break
-        assert start is None or info.base_offset >= start
-        excess_bytes -= info.size_bytes
-        start = info.last_offset + 1
+        assert start is None or header.base_offset >= start
+        excess_bytes -= header.size_bytes
+        start = header.last_offset + 1
         assert start <= partition.bounds().flushed_offset
     return start
 
 
-INFOS_PER_STEP: Final = 500
+HEADERS_PER_STEP: Final = 500
 
 
 def compaction(
@@ -110,24 +110,24 @@ def _compaction_end(
 ) -> Steps[LogOffset]:
     """Return the offset to compact up to; `start` when compaction is not due.
 
-    It scans the batches after `start`, `INFOS_PER_STEP` a step.
+    It scans the batches after `start`, `HEADERS_PER_STEP` a step.
     """
     newest_ms = now_ms - settings.min_compaction_lag_ms
     stable = partition.last_stable_offset()
     oldest_ms, size_bytes, end = -1, 0, -1
     at = max(start, partition.bounds().log_start_offset)
-    while infos := list(
-        islice(log.batch_infos(partition.where, at), INFOS_PER_STEP + 1)
+    while headers := list(
+        islice(log.headers(partition.where, at), HEADERS_PER_STEP + 1)
     ):
-        for info, following in pairwise(infos):
-            if info.last_offset >= stable or info.max_timestamp_ms > newest_ms:
+        for header, following in pairwise(headers):
+            if header.last_offset >= stable or header.max_timestamp_ms > newest_ms:
                 break
-            oldest_ms = oldest_ms if end >= 0 else info.max_timestamp_ms
-            size_bytes += info.size_bytes
-            end = at = info.last_offset + 1
+            oldest_ms = oldest_ms if end >= 0 else header.max_timestamp_ms
+            size_bytes += header.size_bytes
+            end = at = header.last_offset + 1
             assert following.base_offset >= end
         else:
-            if len(infos) > INFOS_PER_STEP:
+            if len(headers) > HEADERS_PER_STEP:
                 yield None
                 continue
         break

@@ -20,7 +20,7 @@ from coterie.broker.catalog.producer_state import (
     ProducerBatch,
     ProducerState,
 )
-from coterie.broker.log.log import BatchInfo, Bounds, Log, LogPartition
+from coterie.broker.log.log import Bounds, Log, LogPartition
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import ApiError, LogCorrupt, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicPartition
@@ -55,22 +55,6 @@ class ReadResult(NamedTuple):
     bounds: Bounds
     last_stable_offset: LogOffset
     aborted: tuple[AbortedTransaction, ...] | None
-
-
-def info_of(header: BatchHeader) -> BatchInfo:
-    """Return the information that the log stores with a batch."""
-    return BatchInfo(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        max_timestamp_ms=header.max_timestamp_ms,
-        size_bytes=header.size_bytes,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        last_sequence=header.last_sequence,
-        is_transactional=header.is_transactional,
-        is_control=header.is_control,
-    )
 
 
 class Partition:
@@ -132,12 +116,11 @@ class Partition:
         header = stored.header
         assert header.base_offset == offset
         assert header.size_bytes == len(stored.data)
-        info = info_of(header)
-        self._log.append(self.where, stored.data, info)
+        self._log.append(self.where, stored.data, header)
         producer = stored.producer
         if producer is not None:
-            producers.record_append(producer, _location(info))
-        self._advance(info)
+            producers.record_append(producer, _location(header))
+        self._advance(header)
         return header
 
     def append_marker(
@@ -150,13 +133,13 @@ class Partition:
         data = encode_marker(
             self.bounds().next_offset, now_ms, producer_id, epoch, commit=committed
         )
-        info = info_of(read_header(data))
-        self._log.append(self.where, data, info)
+        header = read_header(data)
+        self._log.append(self.where, data, header)
         producers.record_marker(
-            producer_id, epoch, committed=committed, location=_location(info)
+            producer_id, epoch, committed=committed, location=_location(header)
         )
-        self._advance(info)
-        return info.size_bytes
+        self._advance(header)
+        return header.size_bytes
 
     def notify_growth(self, size_bytes: int) -> None:
         """Notify waiting fetches that bytes have become durable."""
@@ -248,8 +231,8 @@ class Partition:
             producers, start = self._loaded_producers(), self._next_offset
             if start >= self.bounds().flushed_offset:
                 return
-            infos = self._log.batch_infos(self.where, start)
-            self._read_infos(producers, islice(infos, BATCHES_PER_STEP))
+            headers = self._log.headers(self.where, start)
+            self._read_headers(producers, islice(headers, BATCHES_PER_STEP))
             if self._next_offset == start:
                 return  # compaction removed the others
             yield
@@ -258,8 +241,8 @@ class Partition:
         """Return the producer state after all batches, those not flushed included."""
         producers = self._loaded_producers()
         if self._next_offset < self.bounds().flushed_offset:
-            infos = self._log.batch_infos(self.where, self._next_offset)
-            self._read_infos(producers, infos)
+            headers = self._log.headers(self.where, self._next_offset)
+            self._read_headers(producers, headers)
         return producers
 
     def _loaded_producers(self) -> ProducerState:
@@ -289,10 +272,10 @@ class Partition:
         producers.truncate(log_start_offset)
         return producers
 
-    def _advance(self, info: BatchInfo) -> None:
+    def _advance(self, header: BatchHeader) -> None:
         """Move past a batch; save the producer state every `SAVE_EVERY_BATCHES`."""
-        assert info.last_offset >= self._next_offset, "a batch counts once"
-        self._next_offset = info.last_offset + 1
+        assert header.last_offset >= self._next_offset, "a batch counts once"
+        self._next_offset = header.last_offset + 1
         self._unsaved_batches += 1
         if self._unsaved_batches >= SAVE_EVERY_BATCHES and self._producers is not None:
             self._unsaved_batches = 0
@@ -310,26 +293,28 @@ class Partition:
                 f"offset {offset} cannot be decoded: {error}"
             ) from None
 
-    def _read_infos(self, producers: ProducerState, infos: Iterable[BatchInfo]) -> None:
-        for info in infos:
-            if info.producer_id >= 0 and info.is_control:
-                marker = self._read_marker(info.base_offset)
+    def _read_headers(
+        self, producers: ProducerState, headers: Iterable[BatchHeader]
+    ) -> None:
+        for header in headers:
+            if header.producer_id >= 0 and header.is_control:
+                marker = self._read_marker(header.base_offset)
                 producers.record_marker(
-                    info.producer_id,
-                    info.producer_epoch,
+                    header.producer_id,
+                    header.producer_epoch,
                     committed=marker is not None and marker.commit,
-                    location=_location(info),
+                    location=_location(header),
                 )
-            elif info.producer_id >= 0:
+            elif header.producer_id >= 0:
                 batch = ProducerBatch(
-                    info.producer_id,
-                    info.producer_epoch,
-                    info.base_sequence,
-                    info.last_sequence,
-                    info.is_transactional,
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.last_sequence,
+                    header.is_transactional,
                 )
-                producers.record_append(batch, _location(info))
-            self._advance(info)
+                producers.record_append(batch, _location(header))
+            self._advance(header)
 
 
 def base_offset_of(batch: bytes) -> LogOffset:
@@ -337,8 +322,10 @@ def base_offset_of(batch: bytes) -> LogOffset:
     return int.from_bytes(batch[:8], "big")
 
 
-def _location(info: BatchInfo) -> BatchLocation:
-    return BatchLocation(info.base_offset, info.last_offset, info.max_timestamp_ms)
+def _location(header: BatchHeader) -> BatchLocation:
+    return BatchLocation(
+        header.base_offset, header.last_offset, header.max_timestamp_ms
+    )
 
 
 class Poll:

@@ -32,9 +32,7 @@ from coterie.broker.coordinator.result import (
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.batches import (
-    StagedBatch,
     apply_result,
-    marker_batch,
     result_batch,
     split_result,
 )
@@ -74,6 +72,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.plain_commit import PlainCommit, write_plain_response
+from coterie.wire.record_batch import encode_marker, read_header
 from coterie.wire.schema import Struct
 
 _LOGGER = logging.getLogger(__name__)
@@ -351,7 +350,7 @@ class Runtime:
         offset = driven.log.bounds(driven.where).next_offset
         self.replay_marker(shard, producer_id, producer_epoch, commit, offset)
         now_ms = self._clock()
-        ends = marker_batch(offset, now_ms, producer_id, producer_epoch, commit=commit)
+        ends = encode_marker(offset, now_ms, producer_id, producer_epoch, commit=commit)
         self._append(driven, ends)
 
     def replay_marker(
@@ -459,13 +458,12 @@ class Runtime:
         (E23-06b).
         """
         offset = driven.log.bounds(driven.where).next_offset
-        staged = result_batch(result, offset, now_ms)
-        size_bytes = staged.info.size_bytes
-        if size_bytes > self._settings.message_max_bytes:
+        batch = result_batch(result, offset, now_ms)
+        if len(batch) > self._settings.message_max_bytes:
             _LOGGER.error(
                 "%s: a batch of %d bytes is over message.max.bytes (%d)",
                 driven.name,
-                size_bytes,
+                len(batch),
                 self._settings.message_max_bytes,
             )
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -473,7 +471,7 @@ class Runtime:
         may_change_groups = bool(result.changes) or type(last) is not OffsetCommitKey
         driven.version += may_change_groups
         apply_result(driven.shard, result, offset, now_ms)
-        self._append(driven, staged)
+        self._append(driven, batch)
         if may_change_groups:
             driven.group_sequence = driven.written_sequence
 
@@ -486,11 +484,11 @@ class Runtime:
         driven.records_since_snapshot += len(result.records)
         self._apply(driven, result._replace(records=(), changes=()), now_ms)
 
-    def _append(self, driven: DrivenShard, staged: StagedBatch) -> None:
-        batch, info = staged
-        driven.log.append(driven.where, batch, info)
-        driven.written_sequence = driven.deferred.staged(driven.where, info.size_bytes)
-        driven.records_since_snapshot += info.last_offset - info.base_offset + 1
+    def _append(self, driven: DrivenShard, batch: bytes) -> None:
+        header = read_header(batch)
+        driven.log.append(driven.where, batch, header)
+        driven.written_sequence = driven.deferred.staged(driven.where, len(batch))
+        driven.records_since_snapshot += header.record_count
 
     # Loading and failures.
 

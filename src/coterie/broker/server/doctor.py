@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import ssl
-import struct
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,6 @@ from typing import Final, NamedTuple
 from coterie import portable_os
 from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.log.directory import LOCK_NAME, MANIFEST_NAME
-from coterie.broker.log.journal_frames import read_info
 from coterie.broker.log.journal_view import JournalView
 from coterie.broker.log.manifest import STORE_VERSION
 from coterie.broker.log.segments import partition_directory, segment_path
@@ -28,10 +26,10 @@ from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import is_loopback, make_tls_context
 from coterie.broker.server.users import read_users_file
-from coterie.errors import LogError, SettingError
+from coterie.errors import LogError, MalformedFrame, SettingError
 from coterie.settings import INT32_MAX, Settings
 from coterie.types import SecurityProtocol
-from coterie.wire.record_batch import crc_matches
+from coterie.wire.record_batch import crc_matches, read_header
 
 CHECKED_BYTES_MAX: Final = 1 << 30
 """The size of a store up to which every page is checked by default."""
@@ -346,8 +344,8 @@ def _check_batches(path: Path, size: int) -> None:
     at = 0
     while at < size:
         try:
-            end = at + read_info(data, at).size_bytes
-        except (ValueError, struct.error):
+            end = at + read_header(data, at).size_bytes
+        except MalformedFrame:
             end = at
         if end == at or not crc_matches(memoryview(data)[at:end]):
             raise LogError(f"{path} is damaged: the batch at byte {at}")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.loader import replay_batch
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Loaded, ShardStore
@@ -44,6 +44,7 @@ from coterie.wire.record_batch import (
     BatchHeader,
     Marker,
     Producer,
+    read_header,
     whole_batches,
 )
 
@@ -392,8 +393,8 @@ class Opening:
             return
         offset = self.log.next_offset(self.log.where)
         batch = self._encode_barrier(is_repeated=True)
-        info = BatchInfo(offset, offset, self._context.wall(), len(batch))
-        self.log.append(self.log.where, batch, info)
+        header = read_header(batch)._replace(base_offset=offset)
+        self.log.append(self.log.where, batch, header)
         self.writer.wake()
 
     def _retry(self, job: Callable[[], None]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from coterie.broker.log.log import (
     Append,
-    BatchInfo,
     Log,
     LogPartition,
     Operation,
@@ -18,6 +17,7 @@ from coterie.broker.log.log import (
     StoredPartition,
 )
 from coterie.types import LogOffset
+from coterie.wire.record_batch import BatchHeader
 
 
 class ShardLog(Log):
@@ -40,20 +40,22 @@ class ShardLog(Log):
         part.open_batch = None
         part.flushed_offset = part.next_offset = end
 
-    def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
+    def append(
+        self, partition: LogPartition, batch: bytes, header: BatchHeader | None = None
+    ) -> None:
         # Transactions have the producer of their application: see
         # `ShardWriter.produce_transactional`.
-        assert info.producer_id < 0
-        super().append(partition, batch, info)
+        assert header is None or header.producer_id < 0
+        super().append(partition, batch, header)
 
     def settle(self, staged: StagedWrite) -> None:
         for operation in staged.operations:
             assert isinstance(operation, Append)
-            info = operation.info
-            assert info.base_offset >= self._part.flushed_offset
-            self._part.flushed_offset = info.last_offset + 1
+            header = operation.header
+            assert header.base_offset >= self._part.flushed_offset
+            self._part.flushed_offset = header.last_offset + 1
             assert self._part.size_bytes is not None
-            self._part.size_bytes += info.size_bytes
+            self._part.size_bytes += header.size_bytes
 
     def place(self, count: int) -> LogOffset:
         """Give places to the records of a batch that is not staged here, after all that

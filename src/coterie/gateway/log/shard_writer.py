@@ -327,7 +327,10 @@ class ShardWriter(Durability):
         assert len(appends) == len(staged.operations)
         assert appends
         sizes = [
-            (each.info.size_bytes, each.info.last_offset - each.info.base_offset + 1)
+            (
+                each.header.size_bytes,
+                each.header.last_offset - each.header.base_offset + 1,
+            )
             for each in appends
         ]
         deadline_ms = self._clock() + self.deadline_ms
@@ -338,8 +341,8 @@ class ShardWriter(Durability):
         self._pending[-1].completes = write
 
     def _append(self, appends: Sequence[Append], deadline_ms: int) -> None:
-        first = appends[0].info.base_offset
-        count = appends[-1].info.last_offset + 1 - first
+        first = appends[0].header.base_offset
+        count = appends[-1].header.last_offset + 1 - first
         data = merged([each.batch for each in appends], self._producer)
         sequence = (self._producer.base_sequence + count) & INT32_MAX
         self._producer = self._producer._replace(base_sequence=sequence)

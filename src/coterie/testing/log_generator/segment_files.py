@@ -11,7 +11,6 @@ from typing import BinaryIO, Final
 from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
-from coterie.broker.runtime.partitions import info_of
 from coterie.wire.record_batch import split_batches
 
 TOPIC: Final = "__consumer_offsets"
@@ -55,7 +54,7 @@ def compacted_batches(source: Path, now_ms: int) -> list[tuple[int, bytes]]:
     log.create(partition)
     for path in sorted(source.glob("*.log")):
         for header, batch in split_batches(path.read_bytes()):
-            log.append(partition, batch, info_of(header))
+            log.append(partition, batch, header)
     log.flush()
     end = log.bounds(partition).flushed_offset
     before_ms = now_ms - _DELETE_RETENTION_MS

@@ -129,7 +129,7 @@ def test_an_unreadable_log_is_kafka_storage_error(
     client.add(0)
     client.send(b"1")
     broker.data.reload()
-    monkeypatch.setattr(broker.log, "batch_infos", fail)
+    monkeypatch.setattr(broker.log, "headers", fail)
     codes = [part.error_code for part in producers(broker, ("a", [0, 1]))]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 

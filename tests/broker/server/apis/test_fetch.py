@@ -8,7 +8,7 @@ import pytest
 
 from coterie.broker.catalog.batch_validation import read_batch
 from coterie.broker.log.log import LogPartition
-from coterie.broker.runtime.partitions import Partition, info_of
+from coterie.broker.runtime.partitions import Partition
 from coterie.errors import LogError
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -22,7 +22,6 @@ from coterie.wire.record_batch import (
     TRANSACTIONAL,
     Producer,
     decode_records,
-    read_header,
     split_batches,
 )
 from tests.broker.server.apis.fake_broker import (
@@ -386,7 +385,7 @@ def test_a_commit_completes_a_waiting_fetch_of_the_offsets_topic(
     call = wait(broker, request)
     where = LogPartition(topic.topic_id, 0)
     batch = batch_of(b"x")
-    broker.log.append(where, batch, info_of(read_header(batch)))
+    broker.log.append(where, batch)
     broker.log.flush()
     broker.data.notify_growth(where, len(batch))
     assert values_of(parts_of(call.response)[0]) == [b"x"]

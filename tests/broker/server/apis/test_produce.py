@@ -438,8 +438,8 @@ def test_the_greatest_timestamp_is_computed_from_the_records(
     assert crc_matches(stored)
     partition = broker.data.partition("a", 0)
     assert partition is not None
-    [info] = broker.log.batch_infos(partition.where)
-    assert info.max_timestamp_ms == now_ms
+    [header] = broker.log.headers(partition.where)
+    assert header.max_timestamp_ms == now_ms
 
 
 def test_the_timestamp_of_each_record_is_checked(broker: FakeBroker) -> None:

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from coterie.auth.acl import Operation
-from coterie.broker.log.log import BatchInfo, Log
+from coterie.broker.log.log import Log
 from coterie.broker.runtime.decoding import LOOP_BATCH_BYTES, LoopBudget, Outcome
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.server.apis.routing import LEADER_EPOCH, find_partition
@@ -47,7 +47,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from coterie.wire.record_batch import read_header, record_times
+from coterie.wire.record_batch import BatchHeader, read_header, record_times
 
 
 class SpecialTime(IntEnum):
@@ -246,22 +246,22 @@ def _find_offset(
 def _find_timestamp(
     log: Log, partition: Partition, timestamp_ms: int
 ) -> _Steps[TimestampedOffset]:
-    info = log.find_timestamp(partition.where, timestamp_ms)
+    header = log.find_timestamp(partition.where, timestamp_ms)
     # The first batch nearly always has the record, unless the record lies before the
     # log start or compaction removed it.
-    while info is not None:
-        position = yield from _first_record(log, partition, info, timestamp_ms)
+    while header is not None:
+        position = yield from _first_record(log, partition, header, timestamp_ms)
         if position != NO_OFFSET:
             return position
-        following = info.last_offset + 1
-        info = log.find_timestamp(partition.where, timestamp_ms, following)
+        following = header.last_offset + 1
+        header = log.find_timestamp(partition.where, timestamp_ms, following)
     return NO_OFFSET
 
 
 def _find_max_timestamp(log: Log, partition: Partition) -> _Steps[TimestampedOffset]:
     newest = max(
-        log.batch_infos(partition.where, partition.bounds().log_start_offset),
-        key=lambda info: info.max_timestamp_ms,
+        log.headers(partition.where, partition.bounds().log_start_offset),
+        key=lambda header: header.max_timestamp_ms,
         default=None,
     )
     if newest is None:
@@ -270,11 +270,11 @@ def _find_max_timestamp(log: Log, partition: Partition) -> _Steps[TimestampedOff
 
 
 def _first_record(
-    log: Log, partition: Partition, info: BatchInfo, timestamp_ms: int
+    log: Log, partition: Partition, header: BatchHeader, timestamp_ms: int
 ) -> _Steps[TimestampedOffset]:
     """Return the first record of a batch with that timestamp or a later one."""
     start = partition.bounds().log_start_offset
-    for batch in log.read(partition.where, info.base_offset, 1)[:1]:
+    for batch in log.read(partition.where, header.base_offset, 1)[:1]:
         found = yield _Scan(batch, start, timestamp_ms)
         assert found is not None
         if isinstance(found, LogError):
