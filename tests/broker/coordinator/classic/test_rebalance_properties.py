@@ -141,7 +141,7 @@ class Life:
         if self.ids:
             chosen = [self.ids[-1 - who % len(self.ids)], *self.ids[: int(two)]]
             identities = [
-                MemberIdentity(member_id=m, group_instance_id=i) for m, i in chosen
+                MemberIdentity(member_id=one, group_instance_id=i) for one, i in chosen
             ]
             self.driver.send(LeaveGroupRequest(group_id="g", members=identities))
 
