@@ -167,12 +167,12 @@ def encode_batch(
 
 def batch_of(
     records: bytes, base_offset: int, record_count: int, timestamp_ms: int
-) -> bytes:
-    """Return the batch of records that are encoded already.
+) -> tuple[bytes, BatchHeader]:
+    """Return the batch of records that are encoded already, and its header.
 
     They have consecutive offset deltas from 0 on and the timestamp delta 0.
     """
-    tail = _CHECKED.pack(
+    checked = (
         0,
         record_count - 1,
         timestamp_ms,
@@ -182,10 +182,12 @@ def batch_of(
         -1,
         record_count,
     )
-    size = CHECKED_FROM - LENGTH_END + len(tail) + len(records)
+    tail = _CHECKED.pack(*checked)
+    size = HEADER_BYTES + len(records)
     crc = crc32c(records, crc32c(tail))
-    front = _UNCHECKED.pack(base_offset, size, 0, MAGIC, crc)
-    return b"".join((front, tail, records))
+    front = _UNCHECKED.pack(base_offset, size - LENGTH_END, 0, MAGIC, crc)
+    header = BatchHeader(base_offset, size, 0, MAGIC, crc, *checked)
+    return b"".join((front, tail, records)), header
 
 
 def encode_marker(

@@ -17,8 +17,7 @@ LOCK_NAME: Final = "coterie.lock"
 CLEAN_NAME: Final = "coterie.clean"
 """The file that exists while no server uses the directory and the last one was
 stopped."""
-NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""The errors of a full disk."""
+_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _IN_USE: Final = (
     "{path} is in use by another server."
     " Stop it, or name another directory with --data."
@@ -59,6 +58,6 @@ def write_all(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
 
 def os_error(path: Path, error: OSError) -> LogError:
     """Translate an error of the operating system."""
-    if error.errno in NO_SPACE:
+    if error.errno in _NO_SPACE:
         return LogFull(f"{path}: {error.strerror}")
     return LogError(f"{path}: {error.strerror or error}")

@@ -19,7 +19,6 @@ from coterie import portable_os
 from coterie.broker.log.directory import (
     CLEAN_NAME,
     MANIFEST_NAME,
-    NO_SPACE,
     open_file,
     os_error,
     write_all,
@@ -32,7 +31,7 @@ from coterie.broker.log.journal_frames import (
     read_frames,
     torn_bytes,
 )
-from coterie.errors import LogCorrupt
+from coterie.errors import LogCorrupt, LogFull
 
 _FILL_BYTES: Final = 1 << 20
 _MISSING: Final = (
@@ -75,25 +74,23 @@ class JournalFile:
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Write a frame at `end` and sync. Raises LogError; then `end` is the same."""
-        size = sum(map(len, pieces))
-        assert size > 0
-        try:
-            write_all(self._descriptor, [*pieces, FRAME_END], self.end)
-            if self._sync:
-                portable_os.fdatasync(self._descriptor)
-        except OSError as error:
-            raise os_error(self.path, error) from error
-        self.end += size
+        assert pieces
+        self.end += self._write_at_end([*pieces, FRAME_END]) - len(FRAME_END)
         self.size_bytes = max(self.size_bytes, self.end + len(FRAME_END))
 
     def erase(self) -> None:
         """Overwrite the header of a frame at `end`, which is not to be recovered."""
+        self._write_at_end([FRAME_END])
+
+    def _write_at_end(self, pieces: Sequence[bytes]) -> int:
+        """Write and sync; return the size."""
         try:
-            write_all(self._descriptor, [FRAME_END], self.end)
+            size = write_all(self._descriptor, pieces, self.end)
             if self._sync:
                 portable_os.fdatasync(self._descriptor)
         except OSError as error:
             raise os_error(self.path, error) from error
+        return size
 
     def begin_again(self) -> None:
         """Write from the beginning on: all frames have been moved."""
@@ -128,8 +125,9 @@ class JournalFile:
                 zeros = bytes(min(_FILL_BYTES, size_bytes - length))
                 length += portable_os.pwrite(self._descriptor, zeros, length)
         except OSError as error:
-            if error.errno not in NO_SPACE:
-                raise os_error(self.path, error) from error
+            failure = os_error(self.path, error)
+            if not isinstance(failure, LogFull):
+                raise failure from error
         if self._sync:
             os.fsync(self._descriptor)
         return length

@@ -8,7 +8,7 @@ It has two views: the flushed one is durable and readable; above it are the offs
 assigned to staged appends. `abandon` discards that overlay, so a failed flush needs no
 undo.
 
-Everything is called from one thread, except `Staged.write`, which a runtime may run in
+Everything is called from one thread, except `StagedWrite.write`, which a runtime may run in
 another thread while the first one continues to stage.
 """
 
@@ -288,12 +288,12 @@ class Log:
             return
         base_offset, count = closed.base_offset, closed.record_count
         assert base_offset + count == part.next_offset
-        batch = batch_of(
+        batch, header = batch_of(
             b"".join(closed.parts), base_offset, count, closed.timestamp_ms
         )
         assert len(batch) == closed.size_bytes
         self._staged_bytes += len(batch)
-        self._operations.append(Append(part, batch, read_header(batch)))
+        self._operations.append(Append(part, batch, header))
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
         """Advance the log start offset to `before`; drop batches that end below it

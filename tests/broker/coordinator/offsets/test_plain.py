@@ -35,6 +35,7 @@ from coterie.wire.record_batch import (
     LogRecord,
     batch_of,
     encode_batch,
+    read_header,
 )
 from tests.broker.coordinator.classic.members import stable_group
 from tests.broker.coordinator.driver import Topics
@@ -180,7 +181,7 @@ def test_a_plain_commit_has_the_effects_of_the_general_one(
         return
     assert general is not None
     now_ms = driver.now_ms
-    batch = batch_of(result.records, base_offset, result.record_count, now_ms)
+    batch, _ = batch_of(result.records, base_offset, result.record_count, now_ms)
     assert batch == encode_batch(
         [
             LogRecord(base_offset + at, now_ms, *encode_record(record))
@@ -231,8 +232,11 @@ def test_a_commit_is_a_part_of_its_batch(count: int, first_delta: int) -> None:
         for at, record in enumerate(records)
     ]
     before = encode_batch(earlier)[HEADER_BYTES:] if earlier else b""
-    batch = batch_of(before + result.records, base_offset, first_delta + count, now_ms)
+    batch, header = batch_of(
+        before + result.records, base_offset, first_delta + count, now_ms
+    )
     assert batch == encode_batch(earlier + own)
+    assert header == read_header(batch)
     [(_, packed)] = result.offsets
     assert [unpack(each).record_offset for each in packed.values()] == [
         record.offset for record in own
