@@ -8,8 +8,8 @@ It has two views: the flushed one is durable and readable; above it are the offs
 assigned to staged appends. `abandon` discards that overlay, so a failed flush needs no
 undo.
 
-Everything is called from one thread, except `StagedWrite.write`, which a runtime may run in
-another thread while the first one continues to stage.
+Everything is called from one thread, except `StagedWrite.write`, which a runtime may
+run in another thread while the first one continues to stage.
 """
 
 from __future__ import annotations
