@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Failure, Item, Json, Outcome
-    from coterie.client.admin.api_versions import BrokerVersions
+    from coterie.client.admin.brokers import BrokerVersions
     from coterie.client.admin.groups import ClusterDescription
     from coterie.client.admin.results import Results
     from coterie.client.admin.topics import PartitionDescription, TopicDescription
@@ -31,8 +31,8 @@ def _declare_describe(parser: argparse.ArgumentParser) -> None:
 
 async def describe_cluster(run: Run) -> Outcome:
     """Return a row for each broker, or for each of its APIs."""
-    cluster = await run.admin.describe_cluster()
-    versions = await run.admin.describe_api_versions(
+    cluster = await run.admin.brokers.describe()
+    versions = await run.admin.brokers.describe_api_versions(
         node.node_id for node in cluster.nodes
     )
     if run.options.api_versions:
@@ -154,7 +154,7 @@ async def list_features(run: Run) -> Outcome:
     """Return a row for each feature."""
     from coterie.cli.output.outcome import Column, Outcome, Role
 
-    features = await run.admin.describe_features()
+    features = await run.admin.features.describe()
     items: list[Item] = []
     for name in sorted({*features.finalized, *features.supported}):
         supported = features.supported.get(name)
@@ -210,11 +210,11 @@ async def check_health(run: Run) -> Outcome:
     """Return a row for each problem."""
     from coterie.cli.output.outcome import Column, Failure, Outcome, Role
 
-    cluster = await run.admin.describe_cluster()
-    versions = await run.admin.describe_api_versions(
+    cluster = await run.admin.brokers.describe()
+    versions = await run.admin.brokers.describe_api_versions(
         node.node_id for node in cluster.nodes
     )
-    topics = await run.admin.describe_topics()
+    topics = await run.admin.topics.describe()
     described = list(topics.values.values())
     least, failures, notes = await _min_in_sync(run, described)
     problems = [
@@ -347,7 +347,7 @@ async def _min_in_sync(
         ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics
     ]
     try:
-        described = await run.admin.describe_configs(
+        described = await run.admin.configs.describe(
             resources, names=[_MIN_IN_SYNC], progress=run.progress
         )
     except UnsupportedByBroker as error:

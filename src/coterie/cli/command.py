@@ -102,7 +102,7 @@ def run_on_cluster(
             if not isinstance(outcome, Exit) and outcome.failed:
                 outcome = await next_steps.with_next_steps(admin, outcome)
             if not isinstance(outcome, Exit) and options.output in {"json", "yaml"}:
-                cluster = await admin.describe_cluster()
+                cluster = await admin.brokers.describe()
                 outcome = replace(outcome, cluster_id=cluster.cluster_id)
             # The coroutine does not return the outcome: asyncio.Runner of Python 3.11
             # formats the result of its main task for a debug message, which takes

@@ -72,8 +72,8 @@ def _missing(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 async def _names(admin: AdminClient, kind: str) -> set[str]:
     if kind == _GROUP:
-        return {each.group_id for each in (await admin.list_groups()).groups}
-    return set((await admin.describe_topics()).values)
+        return {each.group_id for each in (await admin.groups.list()).groups}
+    return set((await admin.topics.describe()).values)
 
 
 def _of_missing(kind: str, name: str, known: Iterable[str]) -> str:

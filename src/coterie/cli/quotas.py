@@ -150,7 +150,7 @@ async def list_quotas(run: Run) -> Outcome:
     """Return a row for each quota of the selected entities."""
     from coterie.cli.output.outcome import Column, Outcome, show_error
 
-    described = await run.admin.describe_client_quotas(read_entity(run.options))
+    described = await run.admin.quotas.describe(read_entity(run.options))
     entities = sorted(described.items(), key=lambda each: str(each[0]))
     error = Column("error", "ERROR", is_wide=True, show=show_error)
     return Outcome(
@@ -209,7 +209,7 @@ async def _write_quotas(
         return _write_outcome(run, values, "planned", "nothing was written")
     entity = read_entity(run.options)
     new = values if done == "set" else dict.fromkeys(values)
-    results = await run.admin.alter_client_quotas({entity: new})
+    results = await run.admin.quotas.alter({entity: new})
     return _write_outcome(run, values, done, error=results.errors.get(entity))
 
 
@@ -275,7 +275,7 @@ exit codes: 0 success, 1 a quota could not be set, 2 usage error
 
 async def _plan_remove(run: Run) -> Mapping[str, float]:
     entity = read_entity(run.options)
-    described = await run.admin.describe_client_quotas(entity, strict=True)
+    described = await run.admin.quotas.describe(entity, strict=True)
     names = run.options.names or _KEYS
     own = described.get(entity, {})
     return {key: value for key, value in own.items() if key in names}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.command import Run
     from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.client.admin.group_changes import MemberToRemove
+    from coterie.client.admin.group_calls import MemberToRemove
 
 
 async def plan_delete(run: Run) -> PlannedChange:
@@ -102,7 +102,7 @@ async def plan_remove(run: Run) -> PlannedChange:
 
 def _members_to_remove(options: argparse.Namespace) -> Sequence[MemberToRemove] | None:
     """Return the named members, or None for all. Raises SettingError."""
-    from coterie.client.admin.group_changes import MemberToRemove
+    from coterie.client.admin.group_calls import MemberToRemove
 
     named = [
         *(MemberToRemove(each) for each in options.member or ()),

@@ -123,7 +123,7 @@ async def list_members(run: Run) -> Outcome:
 
     selection = read_selection(run.options)
     selected = await select_groups(run.admin, selection, progress=run.progress)
-    described = await run.admin.describe_groups(selected.ids, progress=run.progress)
+    described = await run.admin.groups.describe(selected.ids, progress=run.progress)
     groups = [
         described.values[each] for each in selected.ids if each in described.values
     ]

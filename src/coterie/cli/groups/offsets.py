@@ -221,7 +221,7 @@ async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
             for at, committed in each.committed.items()
         )
         return write_csv(rows, with_group=len(groups) != 1).encode()
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     offsets = {each.group_id: each.committed for each in groups}
     topics = {at.topic for each in groups for at in each.committed}
     return write_offsets_file(
@@ -415,7 +415,7 @@ async def plan_import(run: Run) -> PlannedChange:
     from coterie.operations.plans import plan_offsets
 
     options = run.options
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     scenarios = read_scenarios(options, cluster.cluster_id)
     planned = await plan_offsets(run.admin, Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"

@@ -120,7 +120,7 @@ async def write_plan(run: Run) -> Outcome:
     if not items:
         return preview_outcome(run, change, change.summary, "no plan was written")
     file = run.options.plan_file
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     plan = Plan(
         new_id(run.io.clock()),
         utc_text(run.io.now_ms()),
@@ -246,7 +246,7 @@ async def _check(
     from coterie.errors import OperationRefused
     from coterie.operations.apply import check_items
 
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     if cluster.cluster_id != plan.cluster_id and not run.options.force:
         raise OperationRefused(
             f"the plan {run.options.plan_file} is for cluster {plan.cluster_id}, and "
@@ -318,7 +318,7 @@ async def plan_undo(run: Run) -> PlannedChange:
 
     options = run.options
     snapshot = read_snapshot(snapshot_directory(options), options.snapshot)
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     if cluster.cluster_id != snapshot.head.cluster_id and not options.force:
         raise SettingError(
             f"snapshot {options.snapshot} is of cluster {snapshot.head.cluster_id}, "

@@ -56,7 +56,7 @@ async def _show_configs(run: Run) -> Outcome:
 
     options = run.options
     chosen = await choose_topics(run)
-    described = await run.admin.describe_configs(
+    described = await run.admin.configs.describe(
         (ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names),
         names=options.configs,
         with_synonyms=True,
@@ -178,7 +178,7 @@ async def _change_configs(
     resources = {
         each: ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names
     }
-    described = await run.admin.describe_configs(resources.values(), names=changes)
+    described = await run.admin.configs.describe(resources.values(), names=changes)
     current = {
         (resource.name, entry.name): _HIDDEN if entry.is_sensitive else entry.value
         for resource, entries in described.values.items()
@@ -186,7 +186,7 @@ async def _change_configs(
     }
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
-        results = await run.admin.alter_configs(
+        results = await run.admin.configs.alter(
             {resources[name]: changes for name in names}, validate_only=validate_only
         )
         return {each.name: error for each, error in results.errors.items()}

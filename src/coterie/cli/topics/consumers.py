@@ -50,7 +50,7 @@ async def list_consumers(run: Run) -> Outcome:
 
     selection = Selection(topics=frozenset(topics))
     outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
-    described = await run.admin.describe_topics(topics)
+    described = await run.admin.topics.describe(topics)
     missing = (
         Failure.of("topic", topic, error) for topic, error in described.errors.items()
     )

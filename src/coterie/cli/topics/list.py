@@ -113,7 +113,7 @@ async def _leader_sizes(
     from coterie.cli.output.outcome import Failure
     from coterie.types import TopicPartition
 
-    described = await run.admin.describe_log_dirs()
+    described = await run.admin.brokers.describe_log_dirs()
     replicas = {
         (node_id, partition): size
         for node_id, dirs in described.values.items()
@@ -178,10 +178,10 @@ async def describe_topics(run: Run) -> Outcome:
 
     chosen = await choose_topics(run)
     partitions = [key for each in chosen.topics for key in each.all_partitions]
-    starts = await run.admin.list_offsets(
+    starts = await run.admin.logs.list_offsets(
         dict.fromkeys(partitions, EARLIEST), progress=run.progress
     )
-    ends = await run.admin.list_offsets(
+    ends = await run.admin.logs.list_offsets(
         dict.fromkeys(partitions, LATEST), progress=run.progress
     )
     resources = {
@@ -191,7 +191,7 @@ async def describe_topics(run: Run) -> Outcome:
     configs: Results[ConfigResource, tuple[ConfigEntry, ...]] = Results()
     notes: list[str] = []
     try:
-        configs = await run.admin.describe_configs(resources.values())
+        configs = await run.admin.configs.describe(resources.values())
     except UnsupportedByBroker as error:
         notes.append(f"configurations are unknown: {error}")
     described = tuple(

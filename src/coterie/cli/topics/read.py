@@ -215,8 +215,8 @@ async def _range(run: Run) -> _Range:
     start = read_start(options.start, run.io.now_ms())
     chosen = _Range()
     keys = await _partitions(run, chosen)
-    first = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
-    last = await run.admin.list_offsets(
+    first = await run.admin.logs.list_offsets(dict.fromkeys(keys, EARLIEST))
+    last = await run.admin.logs.list_offsets(
         dict.fromkeys(keys, LATEST), committed_only=options.read_committed
     )
     errors = {**first.errors, **last.errors}
@@ -255,7 +255,7 @@ async def _offsets_at(
 
     if place is None or place.kind != "time":
         return {}
-    found = await run.admin.list_offsets(dict.fromkeys(keys, AtTime(place.number)))
+    found = await run.admin.logs.list_offsets(dict.fromkeys(keys, AtTime(place.number)))
     errors |= found.errors
     return {key: each.offset for key, each in found.values.items()}
 
@@ -266,7 +266,7 @@ async def _partitions(run: Run, chosen: _Range) -> list[TopicPartition]:
     from coterie.errors import ClientError
 
     name = run.options.topic
-    keys = (await run.admin.describe_topics([name])).one(name).all_partitions
+    keys = (await run.admin.topics.describe([name])).one(name).all_partitions
     wanted = read_partitions(run.options.partitions)
     if wanted is None:
         return list(keys)
@@ -284,7 +284,7 @@ async def _committed_offsets(
     group_id = run.options.group
     if group_id is None:
         return {}
-    offsets = (await run.admin.list_group_offsets(group_id, keys)).all()
+    offsets = (await run.admin.group_offsets.fetch(group_id, keys)).all()
     committed = {key: each.offset for key, each in offsets.items() if each is not None}
     if missing := [str(key.partition) for key in keys if key not in committed]:
         chosen.notes.append(

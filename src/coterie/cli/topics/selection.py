@@ -68,7 +68,7 @@ async def choose_topics(run: Run) -> ChosenTopics:
     options = run.options
     names = set(options.topics)
     has_patterns = bool(options.glob) or not names
-    described = await run.admin.describe_topics(None if has_patterns else names)
+    described = await run.admin.topics.describe(None if has_patterns else names)
 
     def is_chosen(name: TopicName, is_internal: bool) -> bool:
         if any(fnmatchcase(name, each) for each in options.exclude or ()):
@@ -82,7 +82,7 @@ async def choose_topics(run: Run) -> ChosenTopics:
     values, errors = dict(described.values), dict(described.errors)
     if missing := names - values.keys() - errors.keys():
         # A listing leaves out topics without an error, and those just created.
-        named = await run.admin.describe_topics(missing)
+        named = await run.admin.topics.describe(missing)
         values |= named.values
         errors |= named.errors
     return ChosenTopics(

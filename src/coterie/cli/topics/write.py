@@ -89,7 +89,7 @@ async def _create_topics(run: Run) -> Outcome:
             NewTopic(name, options.partitions, options.replication_factor, configs)
             for name in chunk
         ]
-        results = await run.admin.create_topics(
+        results = await run.admin.topics.create(
             new, validate_only=options.validate_only
         )
         for name in chunk:
@@ -193,8 +193,8 @@ async def _delete_topics(run: Run) -> Outcome:
 
     chosen = await choose_topics(run)
     keys = [key for each in chosen.topics for key in each.all_partitions]
-    starts = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
-    ends = await run.admin.list_offsets(dict.fromkeys(keys, LATEST))
+    starts = await run.admin.logs.list_offsets(dict.fromkeys(keys, EARLIEST))
+    ends = await run.admin.logs.list_offsets(dict.fromkeys(keys, LATEST))
 
     def records(topic: TopicDescription) -> int | None:
         """Return the number of records as far as offsets tell; None when unknown."""
@@ -205,7 +205,7 @@ async def _delete_topics(run: Run) -> Outcome:
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
         assert not validate_only, "Kafka cannot validate a deletion"
-        return (await run.admin.delete_topics(names)).errors
+        return (await run.admin.topics.delete(names)).errors
 
     failures = chosen.failures
     if run.options.if_exists:
@@ -299,7 +299,9 @@ async def _alter_topics(run: Run) -> Outcome:
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
         counts = dict.fromkeys(names, count)
-        results = await run.admin.create_partitions(counts, validate_only=validate_only)
+        results = await run.admin.topics.create_partitions(
+            counts, validate_only=validate_only
+        )
         return results.errors
 
     change = TopicChange(

@@ -63,7 +63,7 @@ async def _find_hanging(run: Run) -> Outcome:
 
     options = run.options
     partitions, failures = await choose_partitions(run)
-    found = await run.admin.find_hanging_transactions(
+    found = await run.admin.transactions.find_hanging(
         None if options.all else partitions,
         older_than_ms=options.older_than,
         progress=run.progress,
@@ -170,7 +170,7 @@ async def _abort(run: Run) -> Outcome:
     ((at,), _) = await choose_partitions(run)
     transaction = await _find_open(run, at)
     if not options.force:
-        found = await run.admin.find_hanging_transactions([at], older_than_ms=0)
+        found = await run.admin.transactions.find_hanging([at], older_than_ms=0)
         if transaction not in (each.transaction for each in found.one(at)):
             raise _not_hanging(transaction)
     if not (options.execute or options.yes):
@@ -180,7 +180,7 @@ async def _abort(run: Run) -> Outcome:
     is_asked = not options.yes and is_interactive(run.io)
     if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
         return _abort_outcome(transaction, "planned", "nothing was written")
-    results = await run.admin.abort_transactions([transaction])
+    results = await run.admin.transactions.abort([transaction])
     error: CoterieError | None = results.errors.get(transaction)
     return _abort_outcome(transaction, "aborted", error=error)
 
@@ -189,7 +189,7 @@ async def _find_open(run: Run, at: TopicPartition) -> OpenTransaction:
     from coterie.client.admin.transactions import OpenTransaction
     from coterie.errors import OperationRefused
 
-    states = (await run.admin.describe_producers([at])).one(at)
+    states = (await run.admin.transactions.describe_producers([at])).one(at)
     for each in states:
         if each.transaction_start == run.options.start_offset:
             return OpenTransaction.of(at, each)

@@ -65,7 +65,7 @@ async def list_transactions(run: Run) -> Outcome:
     options = run.options
     # Brokers compare the start, which complete transactions have, too.
     states = options.states or (_OPEN_STATES if options.running_for else ())
-    listed = await run.admin.list_transactions(
+    listed = await run.admin.transactions.list(
         states=[TransactionState.read(each) for each in states],
         producer_ids=options.producer_ids or (),
         running_ms=options.running_for,
@@ -137,7 +137,7 @@ async def describe_transactions(run: Run) -> Outcome:
         show_duration,
     )
 
-    described = await run.admin.describe_transactions(run.options.ids)
+    described = await run.admin.transactions.describe(run.options.ids)
     return Outcome(
         schema="coterie.transactions.describe",
         columns=(

@@ -32,7 +32,9 @@ async def list_producers(run: Run) -> Outcome:
     from coterie.cli.output.outcome import Column, Outcome, Role
 
     partitions, failures = await choose_partitions(run)
-    described = await run.admin.describe_producers(partitions, progress=run.progress)
+    described = await run.admin.transactions.describe_producers(
+        partitions, progress=run.progress
+    )
     return Outcome(
         schema="coterie.transactions.producers",
         columns=(
