@@ -18,6 +18,7 @@ from coterie.operations.lag import (
     GroupLagReport as GroupLagReport,
     LagStatus as LagStatus,
     PartitionLag as PartitionLag,
+    each_partition as each_partition,
     group_lag as group_lag,
     with_time_lags as with_time_lags,
 )
