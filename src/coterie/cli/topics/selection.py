@@ -4,17 +4,14 @@ settings of `--config`."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+from coterie import client
+from coterie.cli.command import Run
+from coterie.cli.output.outcome import Failure
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.topics import TopicDescription
-    from coterie.types import TopicName
+from coterie.types import TopicName
 
 NO_TOPIC: Final = "no topic is selected"
 
@@ -39,7 +36,7 @@ def add_topic_options(parser: argparse.ArgumentParser) -> None:
 class ChosenTopics(NamedTuple):
     """The selected topics in order of their names, and failures of others."""
 
-    topics: tuple[TopicDescription, ...]
+    topics: tuple[client.TopicDescription, ...]
     failures: tuple[Failure, ...]
 
     @property
@@ -62,8 +59,6 @@ async def choose_topics(run: Run) -> ChosenTopics:
     A named topic that does not exist is a failure; a pattern may match none.
     """
     from fnmatch import fnmatchcase
-
-    from coterie.cli.output.outcome import Failure
 
     options = run.options
     names = set(options.topics)
