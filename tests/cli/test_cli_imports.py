@@ -98,8 +98,12 @@ def test_listing_groups_imports_only_the_needed_modules(
     assert not modules.intersection(NOT_FOR_LIST)
 
 
-def test_only_the_needed_families_of_calls_are_imported(address: str) -> None:
+def test_only_the_needed_calls_and_messages_are_imported(address: str) -> None:
     modules = loaded("groups", "list", "--bootstrap-server", address)
     others = ("acls", "brokers", "configs", "log_offsets", "topics", "transactions")
     assert "coterie.client.admin.group_calls" in modules
     assert not modules & {f"coterie.client.admin.{each}" for each in others}
+    prefix = "coterie.wire.messages."
+    assert {
+        module.removeprefix(prefix) for module in modules if module.startswith(prefix)
+    } == {"cluster", "group_admin"}

@@ -23,12 +23,12 @@ from coterie.cli.output.outcome import (
 )
 from coterie.cli.setting_sources import read_sources
 from coterie.errors import ClientError, CoterieError, SettingError
+from coterie.wire import messages as m
 
 if TYPE_CHECKING:
     from coterie.client.connection import BrokerConnection
     from coterie.client.settings.collected import SettingValue
     from coterie.client.settings.target import Target
-    from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 _ROUND_TRIPS: Final = 3
 
@@ -153,7 +153,7 @@ async def check_brokers(target: Target) -> Outcome:
 
 
 def _check_outcome(
-    items: tuple[Item, ...], metadata: MetadataResponse | None, *failures: Failure
+    items: tuple[Item, ...], metadata: m.MetadataResponse | None, *failures: Failure
 ) -> Outcome:
     def milliseconds(value: Json) -> str:
         return "-" if value is None else f"{value} ms"
@@ -183,7 +183,7 @@ def _check_outcome(
     )
 
 
-async def _broker_item(target: Target, broker: MetadataResponseBroker) -> Item:
+async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item:
     from coterie.client.connection import Address, BrokerConnection
 
     address = Address(broker.host, broker.port)
@@ -213,18 +213,13 @@ async def _broker_item(target: Target, broker: MetadataResponseBroker) -> Item:
 async def _round_trip_ms(connection: BrokerConnection) -> float:
     """Return the shortest round-trip time of a few ApiVersions requests, which need no
     authorization."""
-    from coterie.wire.messages.api_versions import (
-        ApiVersionsRequest,
-        ApiVersionsResponse,
-    )
-
     taken_ms = []
-    request = ApiVersionsRequest(
+    request = m.ApiVersionsRequest(
         client_software_name="coterie", client_software_version="0"
     )
     for _ in range(_ROUND_TRIPS):
         started_s = perf_counter()
-        await connection.call(request, ApiVersionsResponse)
+        await connection.call(request, m.ApiVersionsResponse)
         taken_ms.append(_elapsed_ms(started_s))
     return min(taken_ms)
 

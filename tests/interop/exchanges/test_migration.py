@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.classic_requests import assigned, assigns
 from tests.broker.server.harness import WireClient
 from tests.interop.conftest import Broker
@@ -67,10 +66,10 @@ def here(wire: WireClient, group: str, foo: str) -> Group:
     return Group(wire, group, foo)
 
 
-def protocols(*metadata: bytes) -> list[JoinGroupRequestProtocol]:
+def protocols(*metadata: bytes) -> list[m.JoinGroupRequestProtocol]:
     names = ("range", "roundrobin")
     return [
-        JoinGroupRequestProtocol(name=name, metadata=data)
+        m.JoinGroupRequestProtocol(name=name, metadata=data)
         for name, data in zip(names, metadata, strict=False)
     ]
 
@@ -360,8 +359,8 @@ def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
     assert left.error_code == GROUP_NOT_FOUND
     prefix = f"Cannot downgrade the classic group {here.id}: "
     assert (left.error_message or "").startswith(prefix)
-    request = LeaveGroupRequest(
-        group_id=here.id, members=[MemberIdentity(member_id=member.id)]
+    request = m.LeaveGroupRequest(
+        group_id=here.id, members=[m.MemberIdentity(member_id=member.id)]
     )
     response = here.wire.call(request, 5)
     assert (response.error_code, response.members) == (GROUP_NOT_FOUND, [])
@@ -379,7 +378,9 @@ def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:
     here.consumer()
     here.join("c")
     members = [each.member_id for each in describe_consumer(here.wire, here.id).members]
-    assert here.leave(*((each, None) for each in members)) == [(0, m) for m in members]
+    assert here.leave(*((each, None) for each in members)) == [
+        (0, each) for each in members
+    ]
     described = describe_consumer(here.wire, here.id)
     assert (described.error_code, described.group_state) == (0, "Empty")
 
@@ -397,7 +398,7 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert joined.assignment.topic_partitions == []
     described = describe_consumer(here.wire, here.id)
     assert described.group_epoch == described.assignment_epoch == joined.member_epoch
-    assert {(m.member_type, m.member_epoch) for m in described.members} == {
+    assert {(each.member_type, each.member_epoch) for each in described.members} == {
         (0, classic.generation),
         (1, joined.member_epoch),
     }
@@ -541,7 +542,7 @@ def test_user_data_prevents_an_upgrade(
         here.id,
         assignment=assigns({here.topic: ALL}, user_data=b"x"),
         protocols=[
-            JoinGroupRequestProtocol(name=name, metadata=subscription(here.topic))
+            m.JoinGroupRequestProtocol(name=name, metadata=subscription(here.topic))
         ],
     )
     joined = here.rejoin("m")

@@ -14,12 +14,7 @@ from coterie.client.admin.groups import ClusterDescription
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.errors import CoterieError
 from coterie.types import TopicPartition
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import Versions
 
 BrokerVersions: TypeAlias = Mapping[int, Versions]
@@ -68,8 +63,8 @@ class Brokers(Family):
             call = partial(
                 self._cluster.call,
                 # Before version 3 the client's name is not sent.
-                ApiVersionsRequest(),
-                ApiVersionsResponse,
+                m.ApiVersionsRequest(),
+                m.ApiVersionsResponse,
                 node_id=node_id,
                 wanted=Versions(0, 2),
             )
@@ -102,11 +97,11 @@ class Brokers(Family):
         wanted = list(dict.fromkeys(node_ids))
 
         async def ask(node_id: int) -> tuple[LogDir, ...] | CoterieError:
-            request = DescribeLogDirsRequest(topics=None)
+            request = m.DescribeLogDirsRequest(topics=None)
             try:
                 response = await deadline.limit(
                     lambda: self._cluster.call(
-                        request, DescribeLogDirsResponse, node_id=node_id
+                        request, m.DescribeLogDirsResponse, node_id=node_id
                     )
                 )
             except CoterieError as error:
@@ -129,7 +124,7 @@ class SyncBrokers(SyncFamily[Brokers]):
     describe_log_dirs = blocking(Brokers.describe_log_dirs)
 
 
-def _log_dir(result: DescribeLogDirsResult) -> LogDir:
+def _log_dir(result: m.DescribeLogDirsResult) -> LogDir:
     def known(number: int) -> int | None:
         return number if number >= 0 else None
 

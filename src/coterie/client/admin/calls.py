@@ -17,8 +17,8 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import ClientError, CoterieError, RequestTimedOut
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import MetadataResponse
 from coterie.wire.schema import Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -84,7 +84,7 @@ async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:
     return nodes_in(await deadline.retrying(lambda: cluster.metadata([])))
 
 
-def nodes_in(metadata: MetadataResponse) -> tuple[Node, ...]:
+def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
     """Return the brokers that a Metadata response names, sorted by id."""
     brokers = metadata.brokers
     return tuple(

@@ -18,24 +18,9 @@ from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Progress, Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
-)
-from coterie.wire.messages.list_config_resources import (
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from coterie.wire.schema import VERSION_MAX, Versions
 
 
@@ -120,9 +105,9 @@ class Configs(Family):
         async def ask(
             node_id: int | None, chunk: Collection[ConfigResource]
         ) -> Outcomes[tuple[ConfigEntry, ...]]:
-            request = DescribeConfigsRequest(
+            request = m.DescribeConfigsRequest(
                 resources=[
-                    DescribeConfigsResource(
+                    m.DescribeConfigsResource(
                         resource_type=each.kind,
                         resource_name=each.name,
                         configuration_keys=None if names is None else list(names),
@@ -133,7 +118,7 @@ class Configs(Family):
                 include_documentation=with_documentation,
             )
             response = await self._cluster.call(
-                request, DescribeConfigsResponse, node_id=node_id
+                request, m.DescribeConfigsResponse, node_id=node_id
             )
             return _by_resource(
                 (
@@ -166,9 +151,9 @@ class Configs(Family):
         async def ask(
             node_id: int | None, chunk: Collection[ConfigResource]
         ) -> Outcomes[None]:
-            request = IncrementalAlterConfigsRequest(
+            request = m.IncrementalAlterConfigsRequest(
                 resources=[
-                    IncrementalAlterConfigsResource(
+                    m.IncrementalAlterConfigsResource(
                         resource_type=each.kind,
                         resource_name=each.name,
                         configs=[
@@ -181,7 +166,7 @@ class Configs(Family):
                 validate_only=validate_only,
             )
             response = await self._cluster.call(
-                request, IncrementalAlterConfigsResponse, node_id=node_id
+                request, m.IncrementalAlterConfigsResponse, node_id=node_id
             )
             return _by_resource(
                 (
@@ -202,12 +187,12 @@ class Configs(Family):
 
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
         """
-        request = ListConfigResourcesRequest(resource_types=sorted(kinds))
+        request = m.ListConfigResourcesRequest(resource_types=sorted(kinds))
         is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
         wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
         response = await Deadline(self._cluster).retrying(
             lambda: self._cluster.call(
-                request, ListConfigResourcesResponse, wanted=wanted
+                request, m.ListConfigResourcesResponse, wanted=wanted
             )
         )
         if response.error_code:
@@ -285,14 +270,14 @@ def _by_resource(
     return outcomes
 
 
-def _change(name: str, value: str | None) -> IncrementalAlterableConfig:
+def _change(name: str, value: str | None) -> m.IncrementalAlterableConfig:
     operation = _DELETE if value is None else _SET
-    return IncrementalAlterableConfig(
+    return m.IncrementalAlterableConfig(
         name=name, config_operation=operation, value=value
     )
 
 
-def _entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
+def _entry(result: m.DescribeConfigsResourceResult) -> ConfigEntry:
     default = ConfigSource.DEFAULT if result.is_default else ConfigSource.UNKNOWN
     source = ConfigSource.read(result.config_source)
     return ConfigEntry(

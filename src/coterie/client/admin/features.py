@@ -15,12 +15,7 @@ from coterie.client.admin.calls import Deadline, broker_timeout_ms, call_control
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.errors import CoterieError
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import VERSION_MAX, Versions
 
 _FEATURES: Final = Versions(3, 4)
@@ -78,12 +73,12 @@ class Features(Family):
         clusters with ZooKeeper have none.
         """
 
-        async def once() -> ApiVersionsResponse:
-            request = ApiVersionsRequest(
+        async def once() -> m.ApiVersionsResponse:
+            request = m.ApiVersionsRequest(
                 client_software_name="coterie", client_software_version="1"
             )
             return await self._cluster.call(
-                request, ApiVersionsResponse, node_id=node_id, wanted=_FEATURES
+                request, m.ApiVersionsResponse, node_id=node_id, wanted=_FEATURES
             )
 
         response = await Deadline(self._cluster).retrying(once)
@@ -111,10 +106,10 @@ class Features(Family):
         needs_kinds = validate_only or any(
             each.change is FeatureChange.UNSAFE_DOWNGRADE for each in updates.values()
         )
-        request = UpdateFeaturesRequest(
+        request = m.UpdateFeaturesRequest(
             timeout_ms=broker_timeout_ms(self._cluster.options),
             feature_updates=[
-                FeatureUpdateKey(
+                m.FeatureUpdateKey(
                     feature=name,
                     max_version_level=each.level,
                     allow_downgrade=each.change is not FeatureChange.UPGRADE,
@@ -127,7 +122,7 @@ class Features(Family):
         response = await call_controller(
             self._cluster,
             request,
-            UpdateFeaturesResponse,
+            m.UpdateFeaturesResponse,
             lambda response: (response.error_code,),
             wanted=Versions(_KINDS_SINCE if needs_kinds else 0, VERSION_MAX),
         )

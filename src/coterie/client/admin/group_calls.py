@@ -38,21 +38,12 @@ from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-_STATES: Final = ListGroupsRequest.FIELDS["states_filter"].versions
-_TYPES: Final = ListGroupsRequest.FIELDS["types_filter"].versions
+_STATES: Final = m.ListGroupsRequest.FIELDS["states_filter"].versions
+_TYPES: Final = m.ListGroupsRequest.FIELDS["types_filter"].versions
 _MANY_SINCE: Final = 3
 _REASON: Final = "member was removed by an admin"
 _REASON_LENGTH_MAX: Final = 255
@@ -89,7 +80,7 @@ class Groups(Family):
         Raises UnsupportedByBroker when a broker is too old for a filter (E28-07).
         """
         deadline = Deadline(self._cluster)
-        request = ListGroupsRequest(
+        request = m.ListGroupsRequest(
             states_filter=[each.value for each in states],
             types_filter=[each.value for each in types],
         )
@@ -99,9 +90,9 @@ class Groups(Family):
         async def list_on(node: Node) -> list[GroupListing] | CoterieError:
             async def once() -> list[GroupListing]:
                 connection = await self._cluster.connection(node.node_id)
-                version = connection.version_of(ListGroupsRequest, wanted)
+                version = connection.version_of(m.ListGroupsRequest, wanted)
                 response = await connection.call(
-                    request, ListGroupsResponse, wanted=wanted
+                    request, m.ListGroupsResponse, wanted=wanted
                 )
                 if version not in _TYPES and not connection.serves(
                     ApiKey.CONSUMER_GROUP_DESCRIBE
@@ -180,8 +171,8 @@ class Groups(Family):
 
         async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[None]:
             response = await self._cluster.call(
-                DeleteGroupsRequest(groups_names=list(group_ids)),
-                DeleteGroupsResponse,
+                m.DeleteGroupsRequest(groups_names=list(group_ids)),
+                m.DeleteGroupsResponse,
                 node_id=node.node_id,
             )
             return {
@@ -236,10 +227,10 @@ class Groups(Family):
         if not leaving:
             return Results()
         full_reason = f"{_REASON}: {reason}" if reason else _REASON
-        leave = LeaveGroupRequest(
+        leave = m.LeaveGroupRequest(
             group_id=group_id,
             members=[
-                MemberIdentity(
+                m.MemberIdentity(
                     member_id=each.member_id,
                     group_instance_id=each.instance_id,
                     reason=full_reason[:_REASON_LENGTH_MAX],
@@ -250,8 +241,8 @@ class Groups(Family):
 
         async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Removed]:
             connection = await self._cluster.connection(node.node_id)
-            if connection.version_of(LeaveGroupRequest) >= _MANY_SINCE:
-                response = await connection.call(leave, LeaveGroupResponse)
+            if connection.version_of(m.LeaveGroupRequest) >= _MANY_SINCE:
+                response = await connection.call(leave, m.LeaveGroupResponse)
                 return {group_id: _removed(group_id, leaving, response)}
             return {group_id: await _remove_one_by_one(connection, group_id, leaving)}
 
@@ -270,7 +261,7 @@ class SyncGroups(SyncFamily[Groups]):
 
 
 def _removed(
-    group_id: GroupId, leaving: Sequence[MemberToRemove], response: LeaveGroupResponse
+    group_id: GroupId, leaving: Sequence[MemberToRemove], response: m.LeaveGroupResponse
 ) -> _Removed | CoterieError:
     if response.error_code:
         return api_error(response.error_code, f"group {group_id}")
@@ -307,8 +298,8 @@ async def _remove_one_by_one(
                 f"{connection.address} removes members by their member id only"
             )
             continue
-        request = LeaveGroupRequest(group_id=group_id, member_id=each.member_id)
-        response = await connection.call(request, LeaveGroupResponse)
+        request = m.LeaveGroupRequest(group_id=group_id, member_id=each.member_id)
+        response = await connection.call(request, m.LeaveGroupResponse)
         code = ErrorCode.read(response.error_code)
         if code in GROUP_CODES:
             return api_error(code, f"group {group_id}")

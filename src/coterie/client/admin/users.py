@@ -20,17 +20,7 @@ from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.secret import Secret
 from coterie.errors import CoterieError
 from coterie.types import ScramMechanism
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    UserName,
-)
+from coterie.wire import messages as m
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +71,11 @@ class ScramUsers(Family):
         named = None if names is None else list(dict.fromkeys(names))
         if named == []:
             return Results()  # in the protocol, an empty list means all users
-        request = DescribeUserScramCredentialsRequest(
-            users=None if named is None else [UserName(name=name) for name in named]
+        request = m.DescribeUserScramCredentialsRequest(
+            users=None if named is None else [m.UserName(name=name) for name in named]
         )
         response = await Deadline(self._cluster).retrying(
-            lambda: self._cluster.call(request, DescribeUserScramCredentialsResponse)
+            lambda: self._cluster.call(request, m.DescribeUserScramCredentialsResponse)
         )
         if response.error_code:
             raise api_error(
@@ -119,7 +109,7 @@ class ScramUsers(Family):
         response = await call_controller(
             self._cluster,
             request,
-            AlterUserScramCredentialsResponse,
+            m.AlterUserScramCredentialsResponse,
             lambda response: (each.error_code for each in response.results),
         )
         return results_of(
@@ -144,10 +134,10 @@ class SyncScramUsers(SyncFamily[ScramUsers]):
 
 def _request(
     changes: list[ScramUpsertion | ScramDeletion],
-) -> AlterUserScramCredentialsRequest:
-    return AlterUserScramCredentialsRequest(
+) -> m.AlterUserScramCredentialsRequest:
+    return m.AlterUserScramCredentialsRequest(
         deletions=[
-            ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
+            m.ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
             for each in changes
             if isinstance(each, ScramDeletion)
         ],
@@ -157,9 +147,9 @@ def _request(
     )
 
 
-def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
+def _salted(wanted: ScramUpsertion) -> m.ScramCredentialUpsertion:
     salt = wanted.salt if wanted.salt is not None else secrets.token_bytes(SALT_BYTES)
-    return ScramCredentialUpsertion(
+    return m.ScramCredentialUpsertion(
         name=wanted.user,
         mechanism=wanted.mechanism,
         iterations=wanted.iterations,
