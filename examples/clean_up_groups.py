@@ -37,7 +37,7 @@ async def make_plan(admin: AdminClient, glob: str) -> ops.Plan:
     items = tuple(
         replace(each, reason="its unread records are deleted") for each in planned
     )
-    cluster = (await admin.describe_cluster()).cluster_id
+    cluster = (await admin.brokers.describe()).cluster_id
     now = datetime.now(UTC)
     return ops.Plan("cleanup", f"{now:%Y-%m-%dT%H:%M:%S}.000Z", cluster, items)
 

@@ -11,10 +11,10 @@ from coterie.client.admin.log_offsets import LATEST
 
 bootstrap = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
 with SyncAdmin(bootstrap) as admin:
-    group_ids = [group.group_id for group in admin.list_groups().groups]
-    groups = admin.list_groups_offsets(dict.fromkeys(group_ids)).all()
+    group_ids = [group.group_id for group in admin.groups.list().groups]
+    groups = admin.group_offsets.fetch_many(dict.fromkeys(group_ids)).all()
     partitions = {key for group in groups.values() for key in group.offsets}
-    ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    ends = admin.logs.list_offsets(dict.fromkeys(partitions, LATEST))
 
 lags = {
     group_id: sum(

@@ -35,13 +35,15 @@ async def main() -> int:
         group = (await read_current_groups(source, [group_id])).one(group_id)
         refuse_active(group)
         next_offsets = {at: each.offset for at, each in group.committed.items()}
-        ends = (await source.list_offsets(dict.fromkeys(next_offsets, LATEST))).all()
+        ends = (
+            await source.logs.list_offsets(dict.fromkeys(next_offsets, LATEST))
+        ).all()
         unread = {
             at: [offset]
             for at, offset in next_offsets.items()
             if offset < ends[at].offset
         }
-        records = (await source.first_records(unread)).all()
+        records = (await source.records.first(unread)).all()
     # A partition that was read to its end continues at the end of the copy.
     wanted: dict[TopicPartition, OffsetSpec] = dict.fromkeys(next_offsets, LATEST)
     for at, found_records in records.items():
@@ -49,8 +51,8 @@ async def main() -> int:
         if record is not None and record.timestamp_ms >= 0:
             wanted[at] = AtTime(record.timestamp_ms)
     async with AdminClient(target_bootstrap) as target:
-        found = (await target.list_offsets(wanted)).all()
-        copies = (await target.list_offsets(dict.fromkeys(wanted, LATEST))).all()
+        found = (await target.logs.list_offsets(wanted)).all()
+        copies = (await target.logs.list_offsets(dict.fromkeys(wanted, LATEST))).all()
         # -1 means that every record of the copy is older: continue at its end.
         offsets = {
             at: each.offset if each.offset >= 0 else copies[at].offset

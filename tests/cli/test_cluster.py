@@ -21,6 +21,7 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions
 from tests.broker.server.harness import ThreadServer
 from tests.cli.server_shell import ServerShell
+from tests.support.flat_calls import FlatCalls
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_a_healthy_cluster_has_no_rows(shell: ServerShell) -> None:
     assert shell.error.startswith("healthy: 1 broker, ")
 
 
-class FakeAdmin:
+class FakeAdmin(FlatCalls):
     """An admin client of two brokers, one of which cannot be reached, and a topic."""
 
     def __init__(self, *partitions: PartitionDescription) -> None:

@@ -29,7 +29,7 @@ def opened_connections(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespa
 
     def open_admin(options: argparse.Namespace) -> CliAdmin:
         opened.append(options)
-        admin = CliAdmin(logs={TopicPartition("payments", 0): FakeLog.of(0, 1)})
+        admin = CliAdmin(known_logs={TopicPartition("payments", 0): FakeLog.of(0, 1)})
         admin.add(group("orders"))
         admin.add(group("audit"))
         return admin

@@ -42,7 +42,7 @@ def address() -> Iterator[str]:
 def topic(address: str) -> str:
     name = f"t-{uuid4().hex[:8]}"
     with SyncAdmin(address) as admin:
-        admin.create_topics([NewTopic(name, partitions=4)]).all()
+        admin.topics.create([NewTopic(name, partitions=4)]).all()
     return name
 
 
@@ -113,7 +113,7 @@ async def test_consumers_share_a_topic_and_commit_what_they_give_up(
 async def test_a_consumer_changes_its_subscription(address: str, topic: str) -> None:
     other = f"{topic}-other"
     with SyncAdmin(address) as admin:
-        admin.create_topics([NewTopic(other, partitions=1)]).all()
+        admin.topics.create([NewTopic(other, partitions=1)]).all()
     recorded = Recorded(address, topic)
     async with recorded.consumer as consumer:
         await consumer.subscribe([topic, other, "t-missing"])
@@ -129,7 +129,7 @@ async def test_the_leader_assigns_new_partitions(
     recorded = Recorded(address, topic)
     async with recorded.consumer:
         with SyncAdmin(address) as admin:
-            admin.create_partitions({topic: 6}).all()
+            admin.topics.create_partitions({topic: 6}).all()
         await recorded.owns(6)
 
 

@@ -261,7 +261,7 @@ async def test_a_removed_member_loses_its_assignment_and_joins_again(
     one = Member(address, group, "a", cooperative=True)
     async with one.member, AdminClient(address) as admin:
         first_id = one.member.member_id
-        await admin.remove_members(group)
+        await admin.groups.remove_members(group)
         await one.until(lambda: len(one.entries) == 3)
         assert one.entries == ["a: 0 of 1", "lost", "a: 0 of 1"]
         assert one.member.member_id != first_id

@@ -101,4 +101,4 @@ def test_the_packages_import_none_of_their_modules() -> None:
         [sys.executable, "-c", look], check=True, capture_output=True, text=True
     )
     own = {each for each in done.stdout.split() if each.startswith("coterie.")}
-    assert own == {"coterie.client", "coterie.operations"}
+    assert own == {"coterie.client", "coterie.lazy_names", "coterie.operations"}

@@ -71,7 +71,7 @@ def nodes_seen(server: ThreadServer, **options: Any) -> int:
         host, port = server.addresses[0]
         asked = ClientOptions(api_timeout_ms=5_000, **options)
         async with AdminClient(f"{host}:{port}", asked) as admin:
-            return len((await admin.describe_cluster()).nodes)
+            return len((await admin.brokers.describe()).nodes)
 
     return asyncio.run(describe())
 

@@ -65,7 +65,7 @@ class Listeners:
 
         async def describe() -> int:
             async with AdminClient(self.addresses[listener], options) as admin:
-                return len((await admin.describe_cluster()).nodes)
+                return len((await admin.brokers.describe()).nodes)
 
         return asyncio.run(describe())
 
@@ -136,7 +136,7 @@ def test_a_listener_that_closes_every_connection_is_retried(
         proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
         host, port = proxy.sockets[0].getsockname()
         async with AdminClient(f"{host}:{port}", options) as admin:
-            call = asyncio.create_task(admin.describe_cluster())
+            call = asyncio.create_task(admin.brokers.describe())
             await asyncio.wait_for(is_retried.wait(), WAIT_S)
             is_pending = not call.done()
             call.cancel()

@@ -10,16 +10,18 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.log_offsets import LATEST, LogOffsetInfo
 from coterie.client.admin.topics import NewTopic
 from coterie.client.loop_thread import LoopThread, _Job
-from coterie.client.sync import SyncAdmin, _blocking
+from coterie.client.sync import SyncAdmin
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
@@ -37,6 +39,14 @@ def admin() -> Iterator[SyncAdmin]:
             yield admin
 
 
+def families(cls: type[object]) -> dict[str, Any]:
+    return {
+        name: part
+        for name, part in vars(cls).items()
+        if isinstance(part, cached_property)
+    }
+
+
 def public_methods(cls: type[object]) -> dict[str, Callable[..., Any]]:
     return {
         name: method
@@ -45,65 +55,77 @@ def public_methods(cls: type[object]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def test_every_coroutine_of_the_admin_client_has_a_blocking_method() -> None:
-    awaited, waiting = public_methods(AdminClient), public_methods(SyncAdmin)
+def test_both_clients_have_the_same_families() -> None:
+    assert families(AdminClient).keys() == families(SyncAdmin).keys()
+
+
+@pytest.mark.parametrize("name", sorted(families(AdminClient)))
+def test_every_coroutine_of_a_family_has_a_blocking_method(name: str) -> None:
+    with closing(SyncAdmin("127.0.0.1:1")) as admin:
+        blocking_family = getattr(admin, name)
+        family = getattr(admin._client, name)
+        assert vars(blocking_family) == {"_family": family, "_thread": admin._thread}
+    awaited, waiting = (
+        public_methods(type(family)),
+        public_methods(type(blocking_family)),
+    )
     assert awaited.keys() == waiting.keys()
-    for name, method in waiting.items():
-        assert inspect.iscoroutinefunction(awaited[name]), name
-        assert not inspect.iscoroutinefunction(method), name
-        assert inspect.signature(method) == inspect.signature(awaited[name]), name
-        assert method.__doc__, name
-
-
-@pytest.mark.parametrize("name", sorted(public_methods(SyncAdmin).keys() - {"close"}))
-def test_every_method_calls_the_coroutine_of_the_same_name(name: str) -> None:
-    assert inspect.unwrap(getattr(SyncAdmin, name)) is getattr(AdminClient, name)
+    for call, method in waiting.items():
+        assert inspect.unwrap(method) is awaited[call], call
+        assert inspect.iscoroutinefunction(awaited[call]), call
+        assert not inspect.iscoroutinefunction(method), call
+        assert inspect.signature(method) == inspect.signature(awaited[call]), call
+        assert method.__doc__, call
 
 
 def test_a_method_forwards_every_argument_and_returns_the_result() -> None:
-    async def call(
-        admin: AdminClient, first: int, *, second: str
-    ) -> tuple[AdminClient, int, str]:
-        return admin, first, second
+    class Numbers(Family):
+        async def call(self, first: int, *, second: str) -> tuple[object, int, str]:
+            return self, first, second
+
+    class SyncNumbers(SyncFamily[Numbers]):
+        call = blocking(Numbers.call)
 
     with SyncAdmin("127.0.0.1:1") as admin:
-        assert _blocking(call)(admin, 1, second="b") == (admin._admin, 1, "b")
+        family = Numbers(admin._client.cluster)
+        numbers = SyncNumbers(family, admin._thread)
+        assert numbers.call(1, second="b") == (family, 1, "b")
 
 
 def test_calls_block_until_their_result(admin: SyncAdmin) -> None:
-    assert len(admin.describe_cluster().nodes) == 2
-    admin.create_topics([NewTopic("t", 2, 1)]).all()
+    assert len(admin.brokers.describe().nodes) == 2
+    admin.topics.create([NewTopic("t", 2, 1)]).all()
     wanted = {TopicPartition("t", each): LATEST for each in (0, 1)}
     told: list[tuple[int, int]] = []
-    found = admin.list_offsets(wanted, progress=lambda *done: told.append(done))
+    found = admin.logs.list_offsets(wanted, progress=lambda *done: told.append(done))
     assert found.all() == dict.fromkeys(wanted, LogOffsetInfo(0, -1, 0))
     assert told[-1] == (2, 2)
 
 
 def test_errors_are_those_of_the_admin_client(admin: SyncAdmin) -> None:
     with pytest.raises(ApiError):
-        admin.delete_topics(["gone"]).all()
+        admin.topics.delete(["gone"]).all()
     with SyncAdmin("127.0.0.1:1", ONCE) as other, pytest.raises(ConnectionLost):
-        other.describe_cluster()
+        other.brokers.describe()
     with pytest.raises(ClientError, match="is not an address"):
         SyncAdmin("nowhere")
 
 
 def test_calls_are_accepted_from_any_thread(admin: SyncAdmin) -> None:
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(admin.describe_cluster) for _ in range(32)]
+        asked = [pool.submit(admin.brokers.describe) for _ in range(32)]
         found = {future.result(WAIT_S) for future in asked}
     assert len(found) == 1
 
 
 def test_a_progress_callback_cannot_call_its_own_client(admin: SyncAdmin) -> None:
-    admin.create_topics([NewTopic("t", 1, 1)]).all()
+    admin.topics.create([NewTopic("t", 1, 1)]).all()
 
     def progress(done: int, of: int) -> None:
-        admin.describe_cluster()
+        admin.brokers.describe()
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        admin.list_offsets({TopicPartition("t", 0): LATEST}, progress=progress)
+        admin.logs.list_offsets({TopicPartition("t", 0): LATEST}, progress=progress)
     assert caught.group_contains(ClientError, match="callback")
 
 
@@ -112,7 +134,7 @@ def test_a_closed_client_raises_and_can_be_closed_again() -> None:
     admin.close()
     admin.close()
     with pytest.raises(ClientError, match="closed"):
-        admin.describe_cluster()
+        admin.brokers.describe()
 
 
 async def forever(begun: threading.Event) -> None:

@@ -40,10 +40,10 @@ async def make_group(
 ) -> TopicPartition:
     """Create a topic with old records, one second apart, and a group's commit."""
     at = TopicPartition(topic, 0)
-    (await admin.create_topics([NewTopic(topic, 1, 1)])).all()
-    (await admin.describe_topics([topic])).all()  # wait until the broker knows it
+    (await admin.topics.create([NewTopic(topic, 1, 1)])).all()
+    (await admin.topics.describe([topic])).all()  # wait until the broker knows it
     await add_records(admin, topic, range(records))
-    (await admin.alter_group_offsets(group, {at: CommittedOffset(offset)})).all()
+    (await admin.group_offsets.alter(group, {at: CommittedOffset(offset)})).all()
     return at
 
 
@@ -74,12 +74,12 @@ async def check_move(source: str, bootstrap: str, name: str, directory: Path) ->
     async with AdminClient(source) as admin:
         at = await make_group(admin, name, name, 3, records=5)
     async with AdminClient(bootstrap) as admin:
-        (await admin.create_topics([NewTopic(name, 1, 1)])).all()
-        (await admin.describe_topics([name])).all()
+        (await admin.topics.create([NewTopic(name, 1, 1)])).all()
+        (await admin.topics.describe([name])).all()
         await add_records(admin, name, range(2, 5))
         output = run("move_group.py", source, bootstrap, name, cwd=directory)
         assert output == f"{name}-0: 3 -> 1\n{name}: done\n"
-        offsets = (await admin.list_group_offsets(name)).all()
+        offsets = (await admin.group_offsets.fetch(name)).all()
     moved = offsets[at]
     assert moved is not None
     assert moved.offset == 1
@@ -91,16 +91,16 @@ async def check_clean_up(bootstrap: str, name: str, directory: Path) -> None:
     async with AdminClient(bootstrap) as admin:
         await make_group(admin, f"{name}-kept", f"{name}-kept", 1)
         at = await make_group(admin, f"{name}-gone", f"{name}-gone", 1)
-        (await admin.delete_records({at: 2})).all()
+        (await admin.logs.delete_records({at: 2})).all()
         planned = run(script, bootstrap, "plan", f"{name}-*", cwd=directory)
         assert planned == f"cleanup.json: delete {name}-gone\n"
         applied = run(script, bootstrap, "apply", cwd=directory)
         assert f"{name}-gone: done" in applied
-        left = {each.group_id for each in (await admin.list_groups()).all()}
+        left = {each.group_id for each in (await admin.groups.list()).all()}
         assert f"{name}-kept" in left
         assert f"{name}-gone" not in left
         snapshot = applied.split()[-1]
         restored = run(script, bootstrap, "undo", snapshot, cwd=directory)
         assert f"{name}-gone: done" in restored
-        offsets = await admin.list_group_offsets(f"{name}-gone")
+        offsets = await admin.group_offsets.fetch(f"{name}-gone")
     assert offsets.all()[at] == CommittedOffset(1)

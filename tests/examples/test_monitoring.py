@@ -69,9 +69,11 @@ def expressions() -> Iterator[str]:
 def make_cluster() -> ExportedAdmin:
     """Return a cluster with every kind of group that has a metric of its own."""
     admin = small_cluster()
-    orders = admin.groups["orders"]
-    admin.groups["orders"] = replace(orders, group_epoch=2, assignment_epoch=2)
-    admin.groups["billing"] = replace(admin.groups["billing"], generation_id=4)
+    orders = admin.known_groups["orders"]
+    admin.known_groups["orders"] = replace(orders, group_epoch=2, assignment_epoch=2)
+    admin.known_groups["billing"] = replace(
+        admin.known_groups["billing"], generation_id=4
+    )
     return admin
 
 
@@ -86,7 +88,7 @@ def exported() -> Samples:
     admin.commits["orders"][at] = 85
     assert asyncio.run(exporter.poll(poller))
     admin.cannot_read = True  # ages are interpolated
-    admin.logs[at] = FakeLog(50, [1_000, *[2_000] * 38, 3_000])
+    admin.known_logs[at] = FakeLog(50, [1_000, *[2_000] * 38, 3_000])
     assert asyncio.run(exporter.poll(poller))
     admin.outage = ConnectionLost("down")
     assert not asyncio.run(exporter.poll(poller))

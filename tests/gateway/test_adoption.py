@@ -100,8 +100,8 @@ def test_offsets_of_deleted_topics_are_left_out(pair: Pair) -> None:
     gone = TopicPartition(f"member-gone-{pair.suffix}", 0)
     with SyncAdmin(pair.upstream) as admin:
         # Kafka refuses offsets of topics that do not exist.
-        errors = admin.alter_group_offsets(pair.group, {gone: at(5)}).errors
-        assert errors or admin.list_group_offsets(pair.group).all()
+        errors = admin.group_offsets.alter(pair.group, {gone: at(5)}).errors
+        assert errors or admin.group_offsets.fetch(pair.group).all()
     pair.commit(pair.upstream, p0=at(7))
     assert pair.committed(pair.own) == {0: at(7)}
 
@@ -122,7 +122,7 @@ def test_a_group_that_was_deleted_here_is_not_adopted_again(pair: Pair) -> None:
     pair.commit(pair.upstream, p0=at(7))
     assert pair.committed(pair.own) == {0: at(7)}
     with SyncAdmin(pair.own) as admin:
-        admin.delete_groups([pair.group]).all()
+        admin.groups.delete([pair.group]).all()
     assert pair.committed(pair.own) == {}
 
 
@@ -182,7 +182,7 @@ def test_many_groups_are_adopted_by_few_lookups(pair: Pair) -> None:
     for number, group in enumerate(groups):
         pair.commit(pair.upstream, group, p0=at(number + 1))
     with SyncAdmin(pair.own) as admin:
-        found = admin.list_groups_offsets(dict.fromkeys(groups)).all()
+        found = admin.group_offsets.fetch_many(dict.fromkeys(groups)).all()
     assert [
         offset and offset.offset
         for group in groups

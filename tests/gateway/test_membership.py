@@ -120,7 +120,7 @@ def gateway(upstream: str) -> str:
     name = f"member-{uuid4().hex[:8]}"
     with SyncAdmin(upstream) as admin:
         topic = NewTopic(f"__coterie_{name}", partitions=SHARDS, replication_factor=1)
-        admin.create_topics([topic]).all()
+        admin.topics.create([topic]).all()
     return name
 
 
@@ -261,7 +261,7 @@ async def test_a_removed_node_loses_its_shards_and_gets_them_again(
 ) -> None:
     async with Node(upstream, gateway, "a") as a:
         async with AdminClient(upstream) as admin:
-            await admin.remove_members(a.plan.group_id)
+            await admin.groups.remove_members(a.plan.group_id)
         await a.until(lambda: len(a.events) == 3)
         assert a.events == ["view of 1", "lost", "view of 1"]
         assert len(a.shards) == SHARDS

@@ -70,7 +70,7 @@ def pair(upstream: str, server: ThreadServer) -> Iterator[Mirrored]:
     both = Mirrored(upstream, server)
     yield both
     with SyncAdmin(both.own) as admin:  # the tests share the servers
-        admin.delete_groups([both.group])
+        admin.groups.delete([both.group])
     server.run(both.admin.close())
 
 
@@ -95,10 +95,10 @@ def test_deleted_offsets_are_deleted_upstream(pair: Mirrored) -> None:
     pair.commit(pair.own, p0=at(7), p1=at(8))
     pair.repeat()
     with SyncAdmin(pair.own) as admin:
-        admin.delete_group_offsets(pair.group, [pair.partition(0)]).all()
+        admin.group_offsets.delete(pair.group, [pair.partition(0)]).all()
     assert pair.repeated() == {1: at(8), 2: at(1)}
     with SyncAdmin(pair.own) as admin:
-        admin.delete_groups([pair.group]).all()
+        admin.groups.delete([pair.group]).all()
     assert pair.repeated() == {2: at(1)}, "what was never repeated stays"
 
 
@@ -178,7 +178,7 @@ def test_a_group_whose_offsets_upstream_are_unknown_waits_alone(
     pair.commit(pair.own, p0=at(7))
     pair.commit(pair.own, other, p0=at(7))
     pair.commit(pair.upstream, p0=at(9))
-    fetch = pair.admin.list_groups_offsets
+    fetch = pair.admin.group_offsets.fetch_many
 
     async def fetch_without_one(
         wanted: Mapping[GroupId, Collection[TopicPartition] | None],
@@ -193,7 +193,7 @@ def test_a_group_whose_offsets_upstream_are_unknown_waits_alone(
         return Results(values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pair.admin, "list_groups_offsets", fetch_without_one)
+        patch.setattr(pair.admin.group_offsets, "fetch_many", fetch_without_one)
         assert pair.repeated() == {0: at(9)}
     assert pair.committed(pair.upstream, other) == {0: at(7)}
     assert pair.mirror._counts["failed"] == 1
@@ -208,14 +208,14 @@ def test_many_groups_are_repeated(pair: Mirrored) -> None:
         pair.commit(pair.own, group, p0=at(number + 1))
     pair.repeat()
     with SyncAdmin(pair.upstream) as admin:
-        found = admin.list_groups_offsets(dict.fromkeys(groups)).all()
+        found = admin.group_offsets.fetch_many(dict.fromkeys(groups)).all()
     assert [
         offset and offset.offset
         for group in groups
         for offset in found[group].offsets.values()
     ] == [number + 1 for number in range(600)]
     with SyncAdmin(pair.own) as admin:
-        admin.delete_groups(groups).all()
+        admin.groups.delete(groups).all()
 
 
 offsets = st.dictionaries(

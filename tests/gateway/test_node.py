@@ -87,12 +87,12 @@ async def commit_all(bootstrap: str, offset: int) -> None:
     async with AdminClient(bootstrap) as admin:
         for group in GROUPS:
             offsets = {PARTITION: CommittedOffset(offset)}
-            (await admin.alter_group_offsets(group, offsets)).all()
+            (await admin.group_offsets.alter(group, offsets)).all()
 
 
 async def committed(bootstrap: str) -> set[int]:
     async with AdminClient(bootstrap) as admin:
-        listed = await admin.list_groups_offsets(dict.fromkeys(GROUPS))
+        listed = await admin.group_offsets.fetch_many(dict.fromkeys(GROUPS))
         found = [listed.one(group).all()[PARTITION] for group in GROUPS]
         return {each.offset for each in found if each is not None}
 
@@ -130,12 +130,12 @@ async def test_configurations_of_groups_that_are_set_through_the_gateway_apply(
     async with running(upstream, "configs", "a") as (node,):
         configs = node.broker.catalog.group_configs
         async with AdminClient(node.address) as admin:
-            (await admin.alter_configs({resource: {heartbeat: "7000"}})).all()
+            (await admin.configs.alter({resource: {heartbeat: "7000"}})).all()
             await until(
                 lambda: configs.heartbeat_interval_ms("configured") == 7_000,
                 "the interval of the group",
             )
-            (await admin.alter_configs({resource: {heartbeat: None}})).all()
+            (await admin.configs.alter({resource: {heartbeat: None}})).all()
             await until(
                 lambda: configs.heartbeat_interval_ms("configured") == 5_000,
                 "the default interval",

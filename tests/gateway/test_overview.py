@@ -96,7 +96,7 @@ class Node:
 
 async def create(upstream: str, topic: str) -> None:
     async with AdminClient(upstream) as admin:
-        created = await admin.create_topics([NewTopic(topic, SHARDS)])
+        created = await admin.topics.create([NewTopic(topic, SHARDS)])
         assert not created.errors
 
 
@@ -145,7 +145,7 @@ async def test_the_command_shows_the_nodes(
 async def test_the_name_of_a_node_that_runs_is_refused(upstream: str) -> None:
     compacted = {"cleanup.policy": "compact"}
     async with AdminClient(upstream) as admin:
-        await admin.create_topics(
+        await admin.topics.create(
             [NewTopic("__coterie_taken", SHARDS, None, compacted)]
         )
         node = Node(upstream, "taken", "a")

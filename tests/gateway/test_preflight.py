@@ -65,7 +65,7 @@ def bootstrap_of(server: ThreadServer) -> str:
 def create(server: ThreadServer, topic: NewTopic) -> None:
     async def run() -> None:
         async with AdminClient(bootstrap_of(server)) as admin:
-            created = await admin.create_topics([topic])
+            created = await admin.topics.create([topic])
             assert not created.errors
 
     asyncio.run(run())

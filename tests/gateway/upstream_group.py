@@ -38,7 +38,7 @@ def upstream_server() -> Iterator[str]:
 
 def has_leaders(admin: SyncAdmin, topic: str) -> bool:
     """Return whether each partition of a topic has a leader."""
-    described = admin.describe_topics([topic])
+    described = admin.topics.describe([topic])
     return described.ok and all(
         partition.leader_id >= 0 for partition in described.one(topic).partitions
     )
@@ -66,7 +66,7 @@ class Pair:
         topic = NewTopic(self.topic, partitions=PARTITIONS, replication_factor=1)
         for address in addresses or (self.upstream, self.own):
             with SyncAdmin(address) as admin:
-                admin.create_topics([topic]).all()
+                admin.topics.create([topic]).all()
                 eventually(
                     lambda: has_leaders(admin, self.topic),
                     expected=f"{address} knows the topic",
@@ -81,13 +81,13 @@ class Pair:
         """Commit offsets p0=..., p1=... of the topic; return the errors."""
         named = {self.partition(int(each[1:])): at for each, at in offsets.items()}
         with SyncAdmin(address) as admin:
-            changed = admin.alter_group_offsets(group or self.group, named)
+            changed = admin.group_offsets.alter(group or self.group, named)
             return dict(changed.errors)
 
     def committed(self, address: str, group: str = "") -> dict[int, CommittedOffset]:
         """Return the committed offsets of the topic by partition."""
         with SyncAdmin(address) as admin:
-            found = admin.list_group_offsets(group or self.group).all()
+            found = admin.group_offsets.fetch(group or self.group).all()
         return {
             partition.partition: offset
             for partition, offset in found.items()

@@ -9,7 +9,7 @@ import uuid as ids
 from typing import Any, Final
 
 from coterie.client.admin.calls import Deadline
-from coterie.client.admin.group_driver import find_coordinators
+from coterie.client.admin.group_calls import Groups
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
@@ -194,7 +194,7 @@ class GroupMember:
         values = {"member_epoch": self._epoch, **values}
 
         async def once() -> Any:
-            found = await find_coordinators(self._cluster, [self._group_id])
+            found = await Groups(self._cluster).find_coordinators([self._group_id])
             answer: Any = await self._cluster.call(
                 request(group_id=self._group_id, member_id=self.member_id, **values),
                 response,

@@ -81,7 +81,7 @@ async def test_topics_are_created_described_extended_and_deleted(
     admin: AdminClient, name: str
 ) -> None:
     a, b, c, gone = (f"{name}-{letter}" for letter in "abcd")
-    made = await admin.create_topics(
+    made = await admin.topics.create(
         [
             NewTopic(a, 2, 1),
             NewTopic(b, assignments={0: [1]}, configs={"retention.ms": "1000000"}),
@@ -96,25 +96,25 @@ async def test_topics_are_created_described_extended_and_deleted(
         "no name": ErrorCode.INVALID_TOPIC_EXCEPTION,
         gone: ErrorCode.INVALID_CONFIG,
     }
-    again = await admin.create_topics([NewTopic(a, 2, 1)])
+    again = await admin.topics.create([NewTopic(a, 2, 1)])
     assert codes(again.errors) == {a: ErrorCode.TOPIC_ALREADY_EXISTS}
-    tried = await admin.create_topics([NewTopic(c)], validate_only=True)
+    tried = await admin.topics.create([NewTopic(c)], validate_only=True)
     assert tried.one(c).partitions == 1
 
-    found = await admin.describe_topics([a, c, "no name"])
+    found = await admin.topics.describe([a, c, "no name"])
     assert found.one(a).topic_id == made.one(a).topic_id
     assert [each.leader_id for each in found.one(a).partitions] == [1, 1]
     assert codes(found.errors) == {
         c: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "no name": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
-    grown = await admin.create_partitions({a: 3, b: 1, gone: 2})
+    grown = await admin.topics.create_partitions({a: 3, b: 1, gone: 2})
     assert list(grown.values) == [a]
     assert codes(grown.errors) == {
         b: ErrorCode.INVALID_PARTITIONS,
         gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    deleted = await admin.delete_topics([a, gone, b])
+    deleted = await admin.topics.delete([a, gone, b])
     assert list(deleted.values) == [a, b]
     assert codes(deleted.errors) == {gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -136,23 +136,25 @@ async def test_offsets_are_listed_by_every_kind_of_timestamp(
         (AtTime(-5), LogOffsetInfo(0, 1_700_000_000_000, 0)),
     ):
         for committed_only in (False, True):
-            results = await admin.list_offsets(
+            results = await admin.logs.list_offsets(
                 {first: spec}, committed_only=committed_only
             )
             assert results.one(first) == offset, spec
     missing = TopicPartition(topic, 9), TopicPartition(f"{topic}-gone", 0)
-    results = await admin.list_offsets(dict.fromkeys([first, second, *missing], LATEST))
+    results = await admin.logs.list_offsets(
+        dict.fromkeys([first, second, *missing], LATEST)
+    )
     assert [each.offset for each in results.values.values()] == [3, 0]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(results.errors) == dict.fromkeys(missing, unknown)
 
-    deleted = await admin.delete_records({first: 2, second: 5, missing[1]: 1})
+    deleted = await admin.logs.delete_records({first: 2, second: 5, missing[1]: 1})
     assert deleted.values == {first: 2}
     assert codes(deleted.errors) == {
         second: ErrorCode.OFFSET_OUT_OF_RANGE,
         missing[1]: unknown,
     }
-    assert (await admin.delete_records({first: -1})).values == {first: 3}
+    assert (await admin.logs.delete_records({first: -1})).values == {first: 3}
 
 
 @pytest.mark.fact("E21-04")
@@ -165,12 +167,12 @@ async def test_configurations_are_described_set_and_reset(
     nameless = ConfigResource(ConfigResourceType.GROUP, "")
 
     async def session() -> tuple[str | None, ConfigSource]:
-        found = await admin.describe_configs([group], names=[SESSION])
+        found = await admin.configs.describe([group], names=[SESSION])
         [entry] = found.one(group)
         return entry.value, entry.source
 
     assert await session() == ("6000", ConfigSource.STATIC_BROKER)
-    results = await admin.alter_configs(
+    results = await admin.configs.alter(
         {
             group: {SESSION: "50000"},
             own: {"retention.ms": "77"},
@@ -187,11 +189,11 @@ async def test_configurations_are_described_set_and_reset(
         while await session() != ("50000", ConfigSource.GROUP):
             pass  # a Kafka broker applies the change after its controller
         # Kafka applies a change before it publishes the image that is listed.
-        while group not in await admin.list_config_resources(
+        while group not in await admin.configs.list_resources(
             [ConfigResourceType.GROUP]
         ):
             pass
-    found = await admin.describe_configs([own, gone, nameless], names=["retention.ms"])
+    found = await admin.configs.describe([own, gone, nameless], names=["retention.ms"])
     [retention] = found.one(own)
     assert (retention.value, retention.is_default) == ("77", False)
     assert codes(found.errors) == {
@@ -199,11 +201,11 @@ async def test_configurations_are_described_set_and_reset(
         nameless: ErrorCode.INVALID_REQUEST,
     }
     for change in ({SESSION: "1"}, {"no.such": "1"}):
-        refused = await admin.alter_configs({group: change}, validate_only=True)
+        refused = await admin.configs.alter({group: change}, validate_only=True)
         assert codes(refused.errors) == {group: ErrorCode.INVALID_CONFIG}
-    assert (await admin.alter_configs({group: {SESSION: None}})).all()
+    assert (await admin.configs.alter({group: {SESSION: None}})).all()
     async with asyncio.timeout(WAIT_S):
-        while group in await admin.list_config_resources([ConfigResourceType.GROUP]):
+        while group in await admin.configs.list_resources([ConfigResourceType.GROUP]):
             pass
 
 
@@ -220,18 +222,18 @@ async def test_bindings_are_created_described_and_deleted(
     if (
         broker_kind == "coterie"
     ):  # without an authorizer, loopback listeners allow everything
-        assert codes((await admin.create_acls([read])).errors) == {
+        assert codes((await admin.acls.create([read])).errors) == {
             read: ErrorCode.SECURITY_DISABLED
         }
         return
-    made = await admin.create_acls([read, prefixed, nameless])
+    made = await admin.acls.create([read, prefixed, nameless])
     assert list(made.values) == [read, prefixed]
     assert codes(made.errors) == {nameless: ErrorCode.INVALID_REQUEST}
     async with asyncio.timeout(WAIT_S):
-        while await admin.describe_acls(mine) != (prefixed,):
+        while await admin.acls.describe(mine) != (prefixed,):
             pass
     exact = AclBindingFilter(name=group, pattern=PatternType.LITERAL)
-    gone = await admin.delete_acls([mine, exact, AclBindingFilter(host="10.9.9.9")])
+    gone = await admin.acls.delete([mine, exact, AclBindingFilter(host="10.9.9.9")])
     assert [list(each.all()) for each in gone.all().values()] == [
         [prefixed],
         [read],
@@ -245,7 +247,7 @@ async def test_passwords_are_set_described_and_deleted(
     alice, bob, nobody = (f"{name}-{who}" for who in ("alice", "bob", "nobody"))
     sha_256, sha_512 = ScramMechanism
     word = Secret("pencil")
-    changed = await admin.alter_scram_users(
+    changed = await admin.users.alter(
         [
             ScramUpsertion(alice, sha_256, word),
             ScramUpsertion(bob, sha_512, word, iterations=1),
@@ -258,12 +260,12 @@ async def test_passwords_are_set_described_and_deleted(
         nobody: ErrorCode.RESOURCE_NOT_FOUND,
     }
     async with asyncio.timeout(WAIT_S):
-        while alice not in (await admin.describe_scram_users()).values:
+        while alice not in (await admin.users.describe()).values:
             pass
-    found = await admin.describe_scram_users([nobody, alice])
+    found = await admin.users.describe([nobody, alice])
     assert found.values == {alice: (ScramInfo(sha_256, 4_096),)}
     assert codes(found.errors) == {nobody: ErrorCode.RESOURCE_NOT_FOUND}
-    gone = await admin.alter_scram_users([ScramDeletion(alice, sha_256)])
+    gone = await admin.users.alter([ScramDeletion(alice, sha_256)])
     assert list(gone.all()) == [alice]
 
 
@@ -276,18 +278,18 @@ async def test_client_quotas_are_set_described_and_removed(
         user: {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
         pair: {"consumer_byte_rate": 2048.0},
     }
-    assert (await admin.alter_client_quotas(values)).errors == {}
+    assert (await admin.quotas.alter(values)).errors == {}
     for entity, expected in values.items():
         # Kafka shows changes some time after the response.
         await shown(admin, entity, {entity: expected})
     gone = {entity: dict.fromkeys(each) for entity, each in values.items()}
-    assert (await admin.alter_client_quotas(gone)).errors == {}
+    assert (await admin.quotas.alter(gone)).errors == {}
     await shown(admin, user, {})
 
 
 async def shown(admin: AdminClient, match: QuotaEntity, expected: object) -> None:
     for _ in range(10_000):
-        described = await admin.describe_client_quotas(match, strict=True)
+        described = await admin.quotas.describe(match, strict=True)
         if described == expected:
             return
     raise AssertionError((described, expected))

@@ -35,7 +35,7 @@ async def test_a_live_group_is_described(
     admin: AdminClient, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
     assert found.type is GroupType(protocol)
     assert found.state is GroupState.STABLE
     assert found.protocol_type == "consumer"
@@ -53,7 +53,7 @@ async def test_only_consumer_groups_have_epochs(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
     with consuming(bootstrap, group, topic, "consumer"):
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
     assert found.group_epoch is not None
     assert found.assignment_epoch == found.group_epoch
     (member,) = found.members
@@ -67,7 +67,7 @@ async def test_only_coterie_returns_the_generation_of_a_classic_group(
     admin: AdminClient, bootstrap: str, group: str, topic: str, broker_kind: str
 ) -> None:
     with consuming(bootstrap, group, topic, "classic"):
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
     (member,) = found.members
     expected = {"coterie": (1, member.member_id), "kafka": (None, None)}
     assert (found.generation_id, found.leader_id) == expected[broker_kind]
@@ -81,8 +81,8 @@ async def test_groups_are_listed_by_state_and_type(
 ) -> None:
     kind = GroupType(protocol)
     with consuming(bootstrap, group, topic, protocol):
-        stable = await admin.list_groups(states=[GroupState.STABLE], types=[kind])
-        empty = await admin.list_groups(states=[GroupState.EMPTY], types=[kind])
+        stable = await admin.groups.list(states=[GroupState.STABLE], types=[kind])
+        empty = await admin.groups.list(states=[GroupState.EMPTY], types=[kind])
     (listing,) = [each for each in stable.groups if each.group_id == group]
     assert (listing.type, listing.state) == (kind, GroupState.STABLE)
     assert listing.protocol_type == "consumer"
@@ -94,7 +94,7 @@ async def test_a_missing_group_does_not_affect_the_others(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, "consumer")
-    found = await admin.describe_groups([group, f"{group}-nobody"])
+    found = await admin.groups.describe([group, f"{group}-nobody"])
     assert found.one(group).state is GroupState.EMPTY
     (error,) = found.errors.values()
     assert code_of(error) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -106,7 +106,7 @@ async def test_offsets_of_many_groups_are_fetched_in_one_call(
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
     here, missing = TopicPartition(topic, 0), TopicPartition(topic, 7)
-    found = await admin.list_groups_offsets(
+    found = await admin.group_offsets.fetch_many(
         {group: None, f"{group}-nobody": None}, require_stable=True
     )
     offsets = found.one(group).offsets
@@ -115,7 +115,7 @@ async def test_offsets_of_many_groups_are_fetched_in_one_call(
         TopicPartition(topic, 1): 3,
     }
     assert found.one(f"{group}-nobody").offsets == {}
-    named = await admin.list_group_offsets(group, [here, missing])
+    named = await admin.group_offsets.fetch(group, [here, missing])
     assert named.offsets[missing] is None
 
 
@@ -126,9 +126,9 @@ async def test_offsets_of_an_empty_group_are_altered_and_deleted(
     make_empty_group(bootstrap, group, topic, protocol)
     here, there = TopicPartition(topic, 0), TopicPartition(topic, 1)
     wanted = CommittedOffset(1, leader_epoch=0, metadata="by hand")
-    assert not (await admin.alter_group_offsets(group, {here: wanted})).errors
-    assert not (await admin.delete_group_offsets(group, [there])).errors
-    found = await admin.list_group_offsets(group)
+    assert not (await admin.group_offsets.alter(group, {here: wanted})).errors
+    assert not (await admin.group_offsets.delete(group, [there])).errors
+    found = await admin.group_offsets.fetch(group)
     assert found.offsets == {here: wanted}
 
 
@@ -138,8 +138,8 @@ async def test_offsets_of_a_consumer_group_with_members_are_not_altered(
 ) -> None:
     here = TopicPartition(topic, 0)
     with consuming(bootstrap, group, topic, "consumer"):
-        refused = await admin.alter_group_offsets(group, {here: CommittedOffset(1)})
-        kept = await admin.delete_group_offsets(group, [here])
+        refused = await admin.group_offsets.alter(group, {here: CommittedOffset(1)})
+        kept = await admin.group_offsets.delete(group, [here])
     assert code_of(refused.errors[here]) is ErrorCode.UNKNOWN_MEMBER_ID
     assert code_of(kept.errors[here]) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
@@ -151,7 +151,7 @@ async def test_only_groups_without_members_are_deleted(
     empty = f"{group}-empty"
     make_empty_group(bootstrap, empty, topic, protocol)
     with consuming(bootstrap, group, topic, protocol):
-        ended = await admin.delete_groups([group, empty, f"{group}-nobody"])
+        ended = await admin.groups.delete([group, empty, f"{group}-nobody"])
     assert list(ended.values) == [empty]
     assert {each: code_of(error) for each, error in ended.errors.items()} == {
         group: ErrorCode.NON_EMPTY_GROUP,
@@ -164,9 +164,9 @@ async def test_an_admin_client_removes_the_members_of_a_group(
     admin: AdminClient, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
-        before = (await admin.describe_groups([group])).one(group)
-        removed = await admin.remove_members(group, reason="a test")
-        after = (await admin.describe_groups([group])).one(group)
+        before = (await admin.groups.describe([group])).one(group)
+        removed = await admin.groups.remove_members(group, reason="a test")
+        after = (await admin.groups.describe([group])).one(group)
     assert not removed.errors
     assert len(removed.values) == len(before.members) == 1
     assert {each.member_id for each in before.members}.isdisjoint(

@@ -37,7 +37,7 @@ def nodes_seen(sasl: SaslListener, credentials: Credentials) -> int:
     async def count() -> int:
         options = ClientOptions(sasl=credentials)
         async with AdminClient(sasl.address, options) as admin:
-            return len((await admin.describe_cluster()).nodes)
+            return len((await admin.brokers.describe()).nodes)
 
     return asyncio.run(count())
 
@@ -98,7 +98,7 @@ def test_a_new_scram_user_authenticates(
     async def change(what: ScramUpsertion | ScramDeletion) -> None:
         options = ClientOptions(sasl=ADMIN)
         async with AdminClient(sasl.address, options) as admin:
-            (await admin.alter_scram_users([what])).one(name)
+            (await admin.users.alter([what])).one(name)
 
     def is_accepted() -> bool:
         """Return whether the changed user can authenticate; brokers have a delay."""

@@ -141,7 +141,7 @@ class Groups:
         """Delete the committed offset of partition 0."""
         with SyncAdmin(self.bootstrap) as admin:
             partitions = [OurTopicPartition(self.topic(what), 0)]
-            admin.delete_group_offsets(self.group(what), partitions).all()
+            admin.group_offsets.delete(self.group(what), partitions).all()
 
     def begin(self, what: str, offset: int) -> Producer:
         """Begin a transaction that commits an offset for a group without members."""

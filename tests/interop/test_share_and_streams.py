@@ -185,7 +185,7 @@ def test_members_of_a_streams_group_have_tasks(
 ) -> None:
     async def describe() -> Any:
         async with AdminClient(bootstrap) as admin:
-            return (await admin.describe_groups([group])).one(group)
+            return (await admin.groups.describe([group])).one(group)
 
     with asyncio.Runner() as runner:
         member = runner.run(join_streams_group(bootstrap, group, topic))
@@ -294,7 +294,7 @@ async def test_share_and_streams_groups_are_listed_with_state(
     await streams.leave()
     async with AdminClient(bootstrap) as admin:
         types = [GroupType.SHARE, GroupType.STREAMS]
-        listed = await admin.list_groups(types=types, states=[GroupState.EMPTY])
+        listed = await admin.groups.list(types=types, states=[GroupState.EMPTY])
         found = {each.group_id: each.type for each in listed.groups}
     assert found[f"{group}-share"] is GroupType.SHARE
     assert found[f"{group}-streams"] is GroupType.STREAMS

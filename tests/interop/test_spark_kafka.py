@@ -47,7 +47,7 @@ def test_sparks_kafka_source_reads_records_and_the_group_log(
 ) -> None:
     with SyncAdmin(bootstrap) as admin:  # waits until the group has a coordinator
         new_offsets = {OurTopicPartition(topic, 1): CommittedOffset(1)}
-        admin.alter_group_offsets(group, new_offsets).all()
+        admin.group_offsets.alter(group, new_offsets).all()
     config = {"bootstrap.servers": bootstrap, "transactional.id": group}
     producer = Producer(config)
     producer.init_transactions(ANSWER_S)

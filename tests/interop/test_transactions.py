@@ -31,30 +31,30 @@ async def test_an_open_transaction_is_described_and_aborted(
     producer.produce(topic, b"1", partition=0)
     assert producer.flush(ANSWER_S) == 0
     async with AdminClient(broker.bootstrap) as admin:
-        listings = await admin.list_transactions(
+        listings = await admin.transactions.list(
             states=[TransactionState.ONGOING], id_pattern=re.escape(name)
         )
         (listed,) = listings.all()
-        described = (await admin.describe_transactions([name, "gone"])).values[name]
-        (state,) = (await admin.describe_producers([at])).one(at)
+        described = (await admin.transactions.describe([name, "gone"])).values[name]
+        (state,) = (await admin.transactions.describe_producers([at])).one(at)
         assert listed.transactional_id == described.transactional_id == name
         assert listed.producer_id == described.producer_id == state.producer_id
         assert described.partitions == (at,)
         assert state.transaction_start == 0
-        assert (await admin.find_hanging_transactions([at], older_than_ms=0)).all() == {
+        assert (await admin.transactions.find_hanging([at], older_than_ms=0)).all() == {
             at: ()
         }
-        ends = await admin.list_offsets({at: LATEST}, committed_only=True)
+        ends = await admin.logs.list_offsets({at: LATEST}, committed_only=True)
         assert ends.one(at).offset == 0
         # The coordinator has the transaction: on Kafka the marker ends it in this
         # partition all the same.
-        aborted = await admin.abort_transactions([OpenTransaction.of(at, state)])
+        aborted = await admin.transactions.abort([OpenTransaction.of(at, state)])
         if broker.kind == "coterie":
             (error,) = aborted.errors.values()
             assert isinstance(error, UnsupportedByBroker)
         else:
             aborted.all()
-            ends = await admin.list_offsets({at: LATEST}, committed_only=True)
+            ends = await admin.logs.list_offsets({at: LATEST}, committed_only=True)
             assert ends.one(at).offset == 2
     producer.abort_transaction(ANSWER_S)
 
@@ -74,13 +74,13 @@ async def test_features_are_described_and_an_impossible_level_is_refused(
     broker: Broker,
 ) -> None:
     async with AdminClient(broker.bootstrap) as admin:
-        found = await admin.describe_features()
+        found = await admin.features.describe()
         assert found.finalized["group.version"] <= found.supported["group.version"].high
         update = {"group.version": FeatureUpdate(99)}
         if broker.kind == "coterie":
             with pytest.raises(UnsupportedByBroker):
-                await admin.update_features(update, validate_only=True)
+                await admin.features.update(update, validate_only=True)
         else:
-            results = await admin.update_features(update, validate_only=True)
+            results = await admin.features.update(update, validate_only=True)
             assert not results.ok
             assert "group.version" in str(results.errors["group.version"])

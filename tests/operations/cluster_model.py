@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
 from coterie.client.admin.groups import (
     ClusterDescription,
@@ -63,7 +63,7 @@ class ClusterModel(FakeAdmin):
     and the deletion of a group with members (D-10) or a missing group (D-11).
     """
 
-    groups: dict[GroupId, ModelGroup] = field(default_factory=dict)
+    known_groups: dict[GroupId, ModelGroup] = field(default_factory=dict)
     cluster_id: str | None = "model"
     broken: dict[GroupId, CoterieError] = field(default_factory=dict)
     """Groups with an unavailable coordinator."""
@@ -73,7 +73,7 @@ class ClusterModel(FakeAdmin):
         self.group_errors = self.commit_errors = self.broken
 
     def describe(self, group_id: GroupId) -> GroupDescription:
-        return self.groups[group_id].describe(group_id)
+        return self.known_groups[group_id].describe(group_id)
 
     def offsets(
         self, group_id: GroupId, partitions: Collection[TopicPartition] | None
@@ -82,9 +82,9 @@ class ClusterModel(FakeAdmin):
 
         A partition with an open transaction and no commit is included only when named.
         """
-        group = self.groups.get(group_id, ModelGroup())
+        group = self.known_groups.get(group_id, ModelGroup())
         wanted = group.offsets if partitions is None else partitions
-        if self.hides_topics and not {*wanted} <= {*self.logs}:
+        if self.hides_topics and not {*wanted} <= {*self.known_logs}:
             return super().offsets(group_id, partitions)
         unstable = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return GroupOffsets(
@@ -101,7 +101,7 @@ class ClusterModel(FakeAdmin):
         self.record("alter_group_offsets")
         if group_id in self.broken:
             raise self.broken[group_id]
-        group = self.groups.setdefault(group_id, ModelGroup(is_simple=True))
+        group = self.known_groups.setdefault(group_id, ModelGroup(is_simple=True))
         if group.members:
             refused = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             return Results({}, dict.fromkeys(offsets, refused))
@@ -112,13 +112,13 @@ class ClusterModel(FakeAdmin):
         self, group_id: GroupId, partitions: Collection[TopicPartition]
     ) -> Results[TopicPartition, None]:
         self.record("delete_group_offsets")
-        if group_id not in self.groups:
+        if group_id not in self.known_groups:
             raise self.group_error(group_id) or AssertionError
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        errors = {at: unknown for at in partitions if at not in self.logs}
+        errors = {at: unknown for at in partitions if at not in self.known_logs}
         done = {at: None for at in partitions if at not in errors}
         for at in done:
-            self.groups[group_id].offsets.pop(at, None)
+            self.known_groups[group_id].offsets.pop(at, None)
         return Results(done, errors)
 
     async def delete_groups(
@@ -130,10 +130,10 @@ class ClusterModel(FakeAdmin):
         for group_id in group_ids:
             if (error := self.group_error(group_id)) is not None:
                 errors[group_id] = error
-            elif self.groups[group_id].members:
+            elif self.known_groups[group_id].members:
                 errors[group_id] = ApiError(ErrorCode.NON_EMPTY_GROUP)
             else:
-                del self.groups[group_id]
+                del self.known_groups[group_id]
                 done[group_id] = None
         return Results(done, errors)
 
@@ -146,7 +146,7 @@ class ClusterModel(FakeAdmin):
     ) -> Results[MemberToRemove, None]:
         self.record("remove_members")
         assert members is not None
-        group = self.groups[group_id]
+        group = self.known_groups[group_id]
         gone = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         errors = {each: gone for each in members if each.member_id not in group.members}
         for each in members:

@@ -31,6 +31,7 @@ from coterie.client.admin.topics import PartitionDescription, TopicDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId, LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
+from tests.support.flat_calls import FlatCalls
 
 NODE = Node(1, "broker", 9092)
 
@@ -69,18 +70,18 @@ class FakeLog:
 
 
 @dataclass
-class FakeAdmin(AdminClient):
+class FakeAdmin(FlatCalls, AdminClient):
     """A fake admin client for groups, commits and logs.
 
     `calls` records the names of the calls, `requests` the names with the arguments.
     """
 
-    groups: dict[GroupId, Any] = field(default_factory=dict)
+    known_groups: dict[GroupId, Any] = field(default_factory=dict)
     """Descriptions of groups; a subclass may have other values."""
     commits: dict[GroupId, dict[TopicPartition, int | None]] = field(
         default_factory=dict
     )
-    logs: dict[TopicPartition, FakeLog] = field(default_factory=dict)
+    known_logs: dict[TopicPartition, FakeLog] = field(default_factory=dict)
     group_errors: dict[GroupId, CoterieError] = field(default_factory=dict)
     commit_errors: dict[GroupId, CoterieError] = field(default_factory=dict)
     commit_item_errors: dict[GroupId, dict[TopicPartition, CoterieError]] = field(
@@ -103,7 +104,7 @@ class FakeAdmin(AdminClient):
 
     def add(self, description: GroupDescription, **commits: int) -> None:
         """Add a group with a commit for partition 0 of each given topic."""
-        self.groups[description.group_id] = description
+        self.known_groups[description.group_id] = description
         self.commits[description.group_id] = {
             TopicPartition(topic, 0): offset for topic, offset in commits.items()
         }
@@ -114,14 +115,14 @@ class FakeAdmin(AdminClient):
 
     def describe(self, group_id: GroupId) -> GroupDescription:
         """Return the description of an existing group."""
-        description: GroupDescription = self.groups[group_id]
+        description: GroupDescription = self.known_groups[group_id]
         return description
 
     def group_error(self, group_id: GroupId) -> CoterieError | None:
         """Return the error of describing a group."""
         missing = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {group_id}")
         known = self.group_errors.get(group_id)
-        return known or (None if group_id in self.groups else missing)
+        return known or (None if group_id in self.known_groups else missing)
 
     def offsets(
         self, group_id: GroupId, partitions: Collection[TopicPartition] | None
@@ -148,7 +149,7 @@ class FakeAdmin(AdminClient):
         self.record("list_groups", (frozenset(states), frozenset(types)))
         if self.cannot_filter and (states or types):
             raise UnsupportedByBroker("no filters here")
-        described = (self.describe(each) for each in sorted(self.groups))
+        described = (self.describe(each) for each in sorted(self.known_groups))
         listed = (
             GroupListing(
                 each.group_id,
@@ -214,10 +215,10 @@ class FakeAdmin(AdminClient):
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
         values, errors = {}, {}
         for at, spec in wanted.items():
-            if at in self.log_errors or at not in self.logs:
+            if at in self.log_errors or at not in self.known_logs:
                 errors[at] = self.log_errors.get(at, unknown)
             else:
-                values[at] = self.logs[at].find(spec)
+                values[at] = self.known_logs[at].find(spec)
         return Results(values, errors)
 
     async def first_records(
@@ -234,9 +235,9 @@ class FakeAdmin(AdminClient):
             return Results({}, dict.fromkeys(wanted, refused))
         return Results(
             {
-                at: {each: self.logs[at].first_record(each) for each in offsets}
+                at: {each: self.known_logs[at].first_record(each) for each in offsets}
                 for at, offsets in wanted.items()
-                if at in self.logs
+                if at in self.known_logs
             }
         )
 
@@ -249,7 +250,7 @@ class FakeAdmin(AdminClient):
         self, names: Iterable[TopicName] | None = None
     ) -> Results[TopicName, TopicDescription]:
         topics: dict[TopicName, list[PartitionDescription]] = {}
-        for topic, partition in sorted(self.logs):
+        for topic, partition in sorted(self.known_logs):
             topics.setdefault(topic, []).append(PartitionDescription(partition, 1))
         wanted = list(topics) if names is None else list(names)
         self.record("describe_topics", wanted)

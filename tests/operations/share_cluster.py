@@ -28,7 +28,7 @@ class ShareCluster(FakeAdmin):
         self, group_id: GroupId, starts: Starts, state: GroupState = GroupState.EMPTY
     ) -> None:
         share = GroupType.SHARE
-        self.groups[group_id] = group(
+        self.known_groups[group_id] = group(
             group_id, state=state, type=share, protocol_type="share"
         )
         self.starts[group_id] = starts
@@ -62,10 +62,10 @@ class ShareCluster(FakeAdmin):
         self, group_id: GroupId, starts: Mapping[TopicPartition, LogOffset]
     ) -> Results[TopicPartition, None]:
         self.record("alter_share_group_offsets", dict(starts))
-        if group_id not in self.groups:
+        if group_id not in self.known_groups:
             self.add_share_group(group_id, {})
         for at, start in starts.items():
-            lag = self.logs[at].end - start
+            lag = self.known_logs[at].end - start
             self.starts[group_id][at] = ShareOffset(start, 0, lag)
         return Results(dict.fromkeys(starts))
 
@@ -82,6 +82,6 @@ class ShareCluster(FakeAdmin):
     ) -> Results[GroupId, None]:
         ids = list(group_ids)
         for each in ids:
-            del self.groups[each]
+            del self.known_groups[each]
             self.starts.pop(each, None)
         return Results(dict.fromkeys(ids))

@@ -32,12 +32,12 @@ def small_cluster() -> ClusterModel:
     """Return a cluster with groups g and h without members, and one group with
     members."""
     return ClusterModel(
-        groups={
+        known_groups={
             "g": ModelGroup({A0: CommittedOffset(5, 1, "m"), B0: CommittedOffset(7)}),
             "h": ModelGroup({A0: CommittedOffset(9)}),
             "live": ModelGroup({A0: CommittedOffset(1)}, members=("m1", "m2")),
         },
-        logs={
+        known_logs={
             A0: FakeLog.of(2, 10, step_ms=1),
             A1: FakeLog.of(0, 4, step_ms=1),
             B0: FakeLog.of(0, 7, step_ms=1),

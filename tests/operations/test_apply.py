@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
 from coterie.errors import (
@@ -59,7 +59,7 @@ def test_a_plan_is_applied_after_its_old_offsets_are_saved() -> None:
     model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
     assert verdicts(applied(model, items, snapshot)) == [Verdict.DONE, Verdict.DONE]
-    assert model.groups["g"].offsets == {
+    assert model.known_groups["g"].offsets == {
         A0: CommittedOffset(2, 1, "m"),
         B0: CommittedOffset(0),
     }
@@ -78,28 +78,28 @@ def test_a_check_of_a_plan_writes_nothing() -> None:
 
 
 def joined(model: ClusterModel) -> None:
-    model.groups["g"].join("m")
+    model.known_groups["g"].join("m")
 
 
 def joined_and_left(model: ClusterModel) -> None:
-    model.groups["g"].join("m")
-    model.groups["g"].leave("m")
+    model.known_groups["g"].join("m")
+    model.known_groups["g"].leave("m")
 
 
 def committed(model: ClusterModel) -> None:
-    model.groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
+    model.known_groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
 
 
 def committed_elsewhere(model: ClusterModel) -> None:
-    model.groups["g"].offsets[A1] = CommittedOffset(0)
+    model.known_groups["g"].offsets[A1] = CommittedOffset(0)
 
 
 def committed_other_metadata(model: ClusterModel) -> None:
-    model.groups["g"].offsets[A0] = CommittedOffset(5, 1, "other")
+    model.known_groups["g"].offsets[A0] = CommittedOffset(5, 1, "other")
 
 
 def began_a_transaction(model: ClusterModel) -> None:
-    model.groups["g"].unstable.add(B0)
+    model.known_groups["g"].unstable.add(B0)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_changed_group_is_refused(
         else reset_items(model, {"g": ToEarliest()})
     )
     change(model)
-    offsets = dict(model.groups["g"].offsets)
+    offsets = dict(model.known_groups["g"].offsets)
     (result,) = applied(model, items, snapshot)
     assert result.verdict is Verdict.REFUSED
     assert reason in result.reasons
-    assert model.groups["g"].offsets == offsets
+    assert model.known_groups["g"].offsets == offsets
     assert snapshot.groups == []
 
 
@@ -172,7 +172,7 @@ def test_a_second_application_writes_nothing() -> None:
 def test_an_interrupted_plan_is_resumed() -> None:
     model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest()})
-    model.groups["g"].offsets[B0] = CommittedOffset(0)  # done; A0 is not
+    model.known_groups["g"].offsets[B0] = CommittedOffset(0)  # done; A0 is not
     assert verdicts(applied(model, items, snapshot)) == [Verdict.DONE]
     assert [entry.at for entry in snapshot.groups[0].wrote] == [A0]
 
@@ -180,15 +180,15 @@ def test_an_interrupted_plan_is_resumed() -> None:
 def test_a_group_created_by_the_plan_itself_is_not_a_change() -> None:
     model = small_cluster()
     items = items_of([run(plan_clone(model, "g", "new"))])
-    model.groups["new"] = ModelGroup({B0: CommittedOffset(7)}, is_simple=True)
+    model.known_groups["new"] = ModelGroup({B0: CommittedOffset(7)}, is_simple=True)
     assert verdicts(applied(model, items)) == [Verdict.DONE]
-    assert model.groups["new"].offsets == model.groups["g"].offsets
+    assert model.known_groups["new"].offsets == model.known_groups["g"].offsets
 
 
 def test_a_group_created_after_the_plan_is_a_concurrent_modification() -> None:
     model = small_cluster()
     items = items_of([run(plan_clone(model, "g", "new"))])
-    model.groups["new"] = ModelGroup({B0: CommittedOffset(6)}, is_simple=True)
+    model.known_groups["new"] = ModelGroup({B0: CommittedOffset(6)}, is_simple=True)
     (result,) = applied(model, items)
     assert result.reasons[0] == "the group is new"
 
@@ -196,41 +196,41 @@ def test_a_group_created_after_the_plan_is_a_concurrent_modification() -> None:
 def test_an_item_may_be_applied_partially() -> None:
     model = small_cluster()
     gone = TopicPartition("gone", 0)
-    model.groups["g"].offsets[gone] = CommittedOffset(1)
-    model.logs[gone] = FakeLog()
+    model.known_groups["g"].offsets[gone] = CommittedOffset(1)
+    model.known_logs[gone] = FakeLog()
     items = items_of(run(plan_delete_offsets(model, ["g"], None)))
-    del model.logs[gone]
+    del model.known_logs[gone]
     (result,) = applied(model, items)
     assert result.verdict is Verdict.PARTIAL
     (reason,) = result.reasons
     assert reason == "gone-0: UNKNOWN_TOPIC_OR_PARTITION"
-    assert list(model.groups["g"].offsets) == [("gone", 0)]
+    assert list(model.known_groups["g"].offsets) == [("gone", 0)]
 
 
 def test_offsets_can_be_deleted_while_members_use_other_topics() -> None:
     model = small_cluster()
-    model.groups["live"].offsets[B0] = CommittedOffset(3)
+    model.known_groups["live"].offsets[B0] = CommittedOffset(3)
     scope = (TopicSelector("b"),)
     items = items_of(run(plan_delete_offsets(model, ["live"], scope)))
-    model.groups["live"].offsets[A0] = CommittedOffset(2)
+    model.known_groups["live"].offsets[A0] = CommittedOffset(2)
     assert verdicts(applied(model, items)) == [Verdict.DONE]
-    assert list(model.groups["live"].offsets) == [A0]
+    assert list(model.known_groups["live"].offsets) == [A0]
 
 
 def test_members_are_removed_while_the_group_commits() -> None:
     model = small_cluster()
     wanted = [MemberToRemove("m1")]
     items = items_of([run(plan_remove_members(model, "live", wanted))])
-    model.groups["live"].offsets[A0] = CommittedOffset(2)
+    model.known_groups["live"].offsets[A0] = CommittedOffset(2)
     assert verdicts(applied(model, items)) == [Verdict.DONE]
-    assert model.groups["live"].members == ("m2",)
+    assert model.known_groups["live"].members == ("m2",)
     assert verdicts(applied(model, items)) == [Verdict.ALREADY]
 
 
 def test_members_are_not_removed_when_another_member_joined() -> None:
     model = small_cluster()
     items = items_of([run(plan_remove_members(model, "live", None))])
-    model.groups["live"].join("m3")
+    model.known_groups["live"].join("m3")
     (result,) = applied(model, items)
     assert result.verdict is Verdict.REFUSED
     assert "joined: m3" in result.reasons
@@ -244,7 +244,7 @@ def test_each_group_is_deleted_separately() -> None:
     assert verdicts(applied(model, items)) == [Verdict.REFUSED, Verdict.DONE]
     (forced,) = applied(model, items[:1], force=True)
     assert forced.reasons == ("NON_EMPTY_GROUP",)
-    assert sorted(model.groups) == ["g", "live"]
+    assert sorted(model.known_groups) == ["g", "live"]
 
 
 def test_nothing_is_written_when_the_snapshot_fails() -> None:
@@ -258,7 +258,7 @@ def test_nothing_is_written_when_the_snapshot_fails() -> None:
 
     model = small_cluster()
     ids = [f"many-{number:03d}" for number in range(120)]
-    model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
+    model.known_groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
     items = reset_items(model, dict.fromkeys(ids, ToLatest()))
     results = run(apply_items(model, items, FullDisk()))
     assert kept == [50, 50]
@@ -270,7 +270,7 @@ def test_nothing_is_written_when_the_snapshot_fails() -> None:
 def test_many_items_are_saved_and_applied_in_batches() -> None:
     model = small_cluster()
     ids = [f"many-{number:03d}" for number in range(120)]
-    model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
+    model.known_groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
     items = reset_items(model, dict.fromkeys(ids, ToLatest()))
     heard: list[str] = []
     kept: list[int] = []
@@ -313,7 +313,9 @@ class DisconnectedCluster(ClusterModel):
 
 def test_a_lost_connection_is_the_error_of_each_item() -> None:
     small = small_cluster()
-    model = DisconnectedCluster(groups=small.groups, logs=small.logs)
+    model = DisconnectedCluster(
+        known_groups=small.known_groups, known_logs=small.known_logs
+    )
     items = (
         *reset_items(model, {"g": ToEarliest()}),
         *delete_items(model, "h"),
@@ -346,7 +348,7 @@ def test_an_error_without_a_request_counts_as_answered(error: CoterieError) -> N
             raise error
 
     small = small_cluster()
-    model = Refuses(groups=small.groups, logs=small.logs)
+    model = Refuses(known_groups=small.known_groups, known_logs=small.known_logs)
     (result,) = applied(model, delete_items(model, "g"))
     assert (result.verdict, result.is_answered) == (Verdict.FAILED, True)
 
@@ -354,7 +356,7 @@ def test_an_error_without_a_request_counts_as_answered(error: CoterieError) -> N
 def test_a_result_has_the_offsets_just_before_the_write() -> None:
     model = small_cluster()
     items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
-    model.groups["g"].offsets[A0] = CommittedOffset(8)
+    model.known_groups["g"].offsets[A0] = CommittedOffset(8)
     refused, done = applied(model, items)
     assert (refused.verdict, done.verdict) == (Verdict.REFUSED, Verdict.DONE)
     assert refused.prior is not None
@@ -377,7 +379,7 @@ def test_a_member_that_was_not_removed_is_reported() -> None:
             return Results({}, {first: gone, second: stays})
 
     small = small_cluster()
-    model = Refuses(groups=small.groups, logs=small.logs)
+    model = Refuses(known_groups=small.known_groups, known_logs=small.known_logs)
     items = items_of([run(plan_remove_members(model, "live", None))])
     (result,) = applied(model, items)
     assert result.verdict is Verdict.PARTIAL

@@ -62,7 +62,7 @@ def worlds(draw: st.DrawFn) -> ClusterModel:
         start = draw(st.integers(0, 10))
         logs[each] = FakeLog.of(start, start + draw(st.integers(0, 15)), step_ms=1)
     groups = {each: ModelGroup(draw(offsets)) for each in GROUPS if each != "new"}
-    return ClusterModel(groups=groups, logs=logs)
+    return ClusterModel(known_groups=groups, known_logs=logs)
 
 
 scenarios: st.SearchStrategy[Scenario] = st.one_of(
@@ -111,7 +111,7 @@ class Event:
 
     def happen(self, model: ClusterModel) -> None:
         fresh = ModelGroup(is_simple=True)
-        group = model.groups.setdefault(self.group_id, fresh)
+        group = model.known_groups.setdefault(self.group_id, fresh)
         match self.kind:
             case "join":
                 group.join("stranger")
@@ -150,7 +150,7 @@ def is_changed(event: Event, item: PlanItem, before: Offsets) -> bool:
 
 
 def state(model: ClusterModel) -> dict[GroupId, Offsets]:
-    return {each: dict(group.offsets) for each, group in model.groups.items()}
+    return {each: dict(group.offsets) for each, group in model.known_groups.items()}
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_group_that_changed_since_the_plan_is_never_written(
             assert results[item.group_id].verdict in {Verdict.DONE, Verdict.ALREADY}
         elif is_changed(event, item, planned_on.get(item.group_id, {})):
             assert results[item.group_id].verdict is Verdict.REFUSED
-            assert model.groups[item.group_id].offsets == before[item.group_id]
+            assert model.known_groups[item.group_id].offsets == before[item.group_id]
 
 
 @pytest.mark.slow
@@ -180,10 +180,10 @@ def test_a_second_apply_changes_nothing(data: st.DataObject) -> None:
     model = data.draw(worlds())
     items = data.draw(plans(model))
     applied(model, items)
-    once, snapshot = deepcopy(model.groups), MemorySnapshot()
+    once, snapshot = deepcopy(model.known_groups), MemorySnapshot()
     again = applied(model, items, snapshot)
     assert {each.verdict for each in again} <= {Verdict.ALREADY}
-    assert model.groups == once
+    assert model.known_groups == once
     assert snapshot.groups == []
 
 
@@ -222,7 +222,7 @@ def test_undo_never_overwrites_later_commits(data: st.DataObject) -> None:
     at = data.draw(st.sampled_from(sorted(kept.offsets_written)))
     committed = data.draw(commits)
     assume(committed not in (kept.offsets_written[at], kept.offsets_before.get(at)))
-    model.groups.setdefault(kept.group_id, ModelGroup()).offsets[at] = committed
-    after = dict(model.groups[kept.group_id].offsets)
+    model.known_groups.setdefault(kept.group_id, ModelGroup()).offsets[at] = committed
+    after = dict(model.known_groups[kept.group_id].offsets)
     applied(model, items_of(run(plan_undo(model, snapshot.content))))
-    assert model.groups[kept.group_id].offsets == after
+    assert model.known_groups[kept.group_id].offsets == after

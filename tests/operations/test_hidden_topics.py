@@ -101,9 +101,9 @@ async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
     [(host, port)] = server.addresses
     async with AdminClient(f"{host}:{port}", OPTIONS) as client:
         topics = [NewTopic(each.topic, 1, 1) for each in (OPEN, CLOSED)]
-        (await client.create_topics(topics)).all()
+        (await client.topics.create(topics)).all()
         commits = dict.fromkeys((OPEN, CLOSED), CommittedOffset(0))
-        (await client.alter_group_offsets("g", commits)).all()
+        (await client.group_offsets.alter("g", commits)).all()
         yield client
 
 
@@ -176,12 +176,12 @@ async def test_an_exporter_warns_once_whenever_it_finds_out(
     rights.allow_only_the_open_topic()
     plan = PollPlan(selection=Selection(), topics=TopicFilter(), interval_ms=1_000)
     poller, exporter = Poller(admin, plan), Exporter(Style(), interval_s=1)
-    offsets = (await admin.list_groups_offsets({"g": None})).one("g").offsets
-    (await admin.delete_groups(["g"])).all()
+    offsets = (await admin.group_offsets.fetch_many({"g": None})).one("g").offsets
+    (await admin.groups.delete(["g"])).all()
     await exporter.poll_and_log(poller)
     assert LEFT_OUT not in caplog.text, "no group tells"
     restored = {at: each for at, each in offsets.items() if each is not None}
-    (await admin.alter_group_offsets("g", restored)).all()
+    (await admin.group_offsets.alter("g", restored)).all()
     for _ in range(3):
         await exporter.poll_and_log(poller)
     assert caplog.text.count(LEFT_OUT) == 1

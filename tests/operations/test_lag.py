@@ -18,7 +18,7 @@ T0 = TopicPartition("t", 0)
 
 
 def report(admin: FakeAdmin, *ids: str) -> GroupLagReport:
-    return asyncio.run(group_lag(admin, ids or sorted(admin.groups)))
+    return asyncio.run(group_lag(admin, ids or sorted(admin.known_groups)))
 
 
 def only_row(admin: FakeAdmin) -> Row:
@@ -27,7 +27,7 @@ def only_row(admin: FakeAdmin) -> Row:
 
 
 def test_two_groups_on_the_same_partitions_have_separate_lag() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 100)})
     admin.add(group("a", member("alice", ("t", 0))), t=10)
     admin.add(group("b", member("bob", ("t", 0))), t=90)
     a, b = report(admin).rows
@@ -38,7 +38,7 @@ def test_two_groups_on_the_same_partitions_have_separate_lag() -> None:
 
 
 def test_log_offsets_are_fetched_once_and_after_the_commits() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 100)})
     for name in "abc":
         admin.add(group(name), t=10)
     report(admin)
@@ -63,7 +63,7 @@ def test_log_offsets_are_fetched_once_and_after_the_commits() -> None:
 def test_lag_counts_from_the_log_start(
     committed: int, lag: int, raw: int, status: LagStatus
 ) -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(20, 100)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(20, 100)})
     admin.add(group("g"), t=committed)
     row = only_row(admin)
     assert (row.lag, row.lag_raw, row.lag_status) == (lag, raw, status)
@@ -72,7 +72,7 @@ def test_lag_counts_from_the_log_start(
 
 @pytest.mark.fact("A-73a", "A-73b")
 def test_a_partition_without_a_commit_has_no_lag() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 100)})
     admin.add(group("g", member("m", ("t", 0))))
     row = only_row(admin)
     assert (row.committed, row.lag, row.lag_raw) == (None, None, None)
@@ -92,7 +92,7 @@ def test_a_missing_log_end_is_an_unknown_lag_with_an_error() -> None:
 @pytest.mark.fact("A-70", "A-71")
 def test_owned_partitions_precede_those_without_an_owner() -> None:
     logs = {TopicPartition(topic, 0): FakeLog.of(0, 9) for topic in "abc"}
-    admin = FakeAdmin(logs=logs)
+    admin = FakeAdmin(known_logs=logs)
     admin.add(group("g", member("m", ("b", 0), ("c", 0))), a=1, b=2)
     rows = report(admin).rows
     assert [(row.topic, row.client_id) for row in rows] == [
@@ -104,7 +104,7 @@ def test_owned_partitions_precede_those_without_an_owner() -> None:
 
 
 def test_a_member_without_partitions_has_one_row() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("idle"), member("busy", ("t", 0))))
     busy, idle = report(admin).rows
     assert (busy.client_id, busy.topic) == ("busy", "t")
@@ -113,7 +113,7 @@ def test_a_member_without_partitions_has_one_row() -> None:
 
 
 def test_a_deleted_topic_does_not_affect_others() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), gone=1, t=2)
     gone, there = report(admin).rows
     assert gone.error is not None
@@ -121,7 +121,7 @@ def test_a_deleted_topic_does_not_affect_others() -> None:
 
 
 def test_an_unknown_group_does_not_affect_others() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=2)
     missing, there = report(admin, "absent", "g").groups
     assert isinstance(missing.error, ApiError)
@@ -131,7 +131,7 @@ def test_an_unknown_group_does_not_affect_others() -> None:
 
 
 def test_owners_are_shown_when_commits_cannot_be_fetched() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("m", ("t", 0))), t=3)
     admin.commit_errors["g"] = ConnectionLost("broker:9092 hung up")
     (one,) = report(admin).groups
@@ -142,7 +142,7 @@ def test_owners_are_shown_when_commits_cannot_be_fetched() -> None:
 
 
 def test_an_unreadable_commit_is_an_error_of_its_partition() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"))
     unstable = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
     admin.commit_item_errors["g"] = {T0: unstable}
@@ -151,7 +151,7 @@ def test_an_unreadable_commit_is_an_error_of_its_partition() -> None:
 
 
 def test_lag_covers_only_the_selected_topics() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("m", ("t", 0), ("u", 0))), v=1)
     found = asyncio.run(group_lag(admin, ["g"], topics=["t"]))
     assert [row.topic for row in found.rows] == ["t"]
@@ -159,14 +159,14 @@ def test_lag_covers_only_the_selected_topics() -> None:
 
 
 def test_committed_only_ends_at_the_last_stable_offset() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=1)
     asyncio.run(group_lag(admin, ["g"], committed_only=True))
     assert admin.logs_asked == [({T0}, False), ({T0}, True)]
 
 
 def test_progress_never_decreases_and_ends_at_the_total() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=1)
     told: list[tuple[int, int]] = []
     asyncio.run(group_lag(admin, ["g"], progress=lambda *each: told.append(each)))

@@ -24,7 +24,7 @@ def lag_of(**places: tuple[int, int]) -> GroupLag:
         TopicPartition(topic, 0): FakeLog.of(0, end)
         for topic, (_, end) in places.items()
     }
-    admin = FakeAdmin(logs=logs)
+    admin = FakeAdmin(known_logs=logs)
     admin.add(
         group("g"), **{topic: committed for topic, (committed, _) in places.items()}
     )
@@ -69,7 +69,7 @@ def test_a_rate_without_elapsed_time_or_offsets_is_unknown() -> None:
 def owned_by_two(end: int = 10) -> GroupLag:
     """Return a group with two members that own the same partition of two."""
     logs = {TopicPartition("t", each): FakeLog.of(0, end) for each in (0, 1)}
-    admin = FakeAdmin(logs=logs)
+    admin = FakeAdmin(known_logs=logs)
     admin.add(group("g", member("a", ("t", 0)), member("b", ("t", 0), ("t", 1))), t=0)
     (found,) = asyncio.run(group_lag(admin, ["g"])).groups
     return found

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from coterie.client import AdminClient
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import GroupState
 from coterie.client.admin.topics import NewTopic
@@ -142,7 +142,7 @@ async def commit(admin: AdminClient, stage: Stage, *offsets: int) -> None:
         stage.at(number): CommittedOffset(offset, 0, f"by {number}")
         for number, offset in enumerate(offsets)
     }
-    assert not (await admin.alter_group_offsets(stage.group, commits)).errors
+    assert not (await admin.group_offsets.alter(stage.group, commits)).errors
 
 
 async def applied(
@@ -249,8 +249,8 @@ async def test_offsets_of_a_topic_that_was_created_again_are_not_restored(
     snapshot = MemorySnapshot()
     items = items_of((await actions(admin, stage))[action])
     assert await applied(admin, items, snapshot) == [Verdict.DONE]
-    (await admin.delete_topics([stage.topic])).all()
-    (await admin.create_topics([NewTopic(stage.topic, 2, 1)])).all()
+    (await admin.topics.delete([stage.topic])).all()
+    (await admin.topics.create([NewTopic(stage.topic, 2, 1)])).all()
     (undo,) = await plan_undo(admin, snapshot.content)
     assert undo.item is None
     assert all("was deleted and created again" in str(row.error) for row in undo.rows)
@@ -312,7 +312,7 @@ async def test_a_transaction_after_the_plan_is_never_overwritten(
         (result,) = await apply_items(admin, items, MemorySnapshot())
     assert result.verdict is Verdict.REFUSED
     assert "cannot be read" in result.reasons[0]
-    found = await admin.list_group_offsets(stage.group, [stage.at(0)])
+    found = await admin.group_offsets.fetch(stage.group, [stage.at(0)])
     assert found.offsets == {stage.at(0): CommittedOffset(5, 0, "by 0")}
 
 

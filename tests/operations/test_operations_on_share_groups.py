@@ -44,7 +44,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 @pytest.fixture
 def cluster() -> ShareCluster:
     """A cluster with a share group, and a log of 10 records a partition."""
-    made = ShareCluster(logs={at: FakeLog.of(0, 10) for at in (A0, A1, B0)})
+    made = ShareCluster(known_logs={at: FakeLog.of(0, 10) for at in (A0, A1, B0)})
     starts = {A0: ShareOffset(4, 1, 3), A1: None, B0: ShareOffset(7, 2, None)}
     made.add_share_group("s", dict(starts))
     return made
@@ -98,14 +98,14 @@ def test_a_share_group_is_read_only_when_there_is_one(cluster: ShareCluster) -> 
 
 def test_members_of_a_share_group_own_no_partition(cluster: ShareCluster) -> None:
     sharing = [member("m", ("a", 0)), member("n", ("a", 0))]
-    described = cluster.groups["s"]
-    cluster.groups["s"] = replace(described, members=tuple(sharing))
+    described = cluster.known_groups["s"]
+    cluster.known_groups["s"] = replace(described, members=tuple(sharing))
     report = asyncio.run(group_lag(cluster, ["s"]))
     assert [each.member_id for each in report.rows] == [None] * 3
 
 
 def test_a_task_without_a_partition_of_a_topic_has_no_row() -> None:
-    cluster = ShareCluster(logs={A0: FakeLog.of(0, 10), A1: FakeLog.of(0, 10)})
+    cluster = ShareCluster(known_logs={A0: FakeLog.of(0, 10), A1: FakeLog.of(0, 10)})
     b1 = TopicPartition("b", 1)
     owner = MemberDescription("m", "c", "/h", (A0, A1, b1))
     kind = GroupType.STREAMS
@@ -165,19 +165,19 @@ def test_offsets_of_a_share_group_with_members_are_not_deleted(
 
 def test_a_deleted_share_group_is_created_again_by_undo(cluster: ShareCluster) -> None:
     snapshot = apply(cluster, *asyncio.run(plan_delete_groups(cluster, ["s"])))
-    assert "s" not in cluster.groups
+    assert "s" not in cluster.known_groups
     apply(cluster, *asyncio.run(plan_undo(cluster, snapshot.content)))
-    assert cluster.groups["s"].type is GroupType.SHARE
+    assert cluster.known_groups["s"].type is GroupType.SHARE
     assert starts_of(cluster) == {A0: 4, B0: 7}
 
 
 def test_a_clone_of_a_share_group_is_a_share_group(cluster: ShareCluster) -> None:
     plan = asyncio.run(plan_clone(cluster, "s", "copy"))
     snapshot = apply(cluster, plan)
-    assert cluster.groups["copy"].type is GroupType.SHARE
+    assert cluster.known_groups["copy"].type is GroupType.SHARE
     assert starts_of(cluster, "copy") == {A0: 4, B0: 7}
     apply(cluster, *asyncio.run(plan_undo(cluster, snapshot.content)))
-    assert "copy" not in cluster.groups
+    assert "copy" not in cluster.known_groups
 
 
 @pytest.mark.parametrize("kind", [GroupType.SHARE, GroupType.STREAMS])
@@ -204,4 +204,4 @@ def test_offsets_of_a_streams_group_expire_like_those_of_consumer_groups() -> No
 
 
 def test_offsets_of_share_groups_do_not_expire(cluster: ShareCluster) -> None:
-    assert expiry_clock(cluster.groups["s"], "a") is None
+    assert expiry_clock(cluster.known_groups["s"], "a") is None

@@ -13,8 +13,8 @@ def test_an_offset_that_cannot_be_read_is_one_change() -> None:
     model = small_cluster()
     (planned,) = planned_reset(model, {"g": ToEarliest()})
     assert planned.item is not None
-    model.groups["g"].unstable.add(A0)
-    model.groups["g"].offsets[B0] = CommittedOffset(6)
+    model.known_groups["g"].unstable.add(A0)
+    model.known_groups["g"].offsets[B0] = CommittedOffset(6)
     groups = run(read_current_groups(model, ["g"], {"g": [A0, B0]}))
     first, second = changes_since(planned.item, groups.one("g"), {})
     assert first.startswith("a-0 cannot be read: ")

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import MemberDescription
 from coterie.errors import ApiError
@@ -56,7 +56,7 @@ def test_an_item_contains_only_changed_offsets() -> None:
 
 def test_a_group_without_changes_has_no_item() -> None:
     model = small_cluster()
-    model.groups["g"].offsets = {B0: CommittedOffset(7)}
+    model.known_groups["g"].offsets = {B0: CommittedOffset(7)}
     (planned,) = planned_reset(model, {"g": ToLatest()})
     assert (planned.item, planned.error) == (None, None)
     assert planned.rows[0].notes == (Note.UNCHANGED,)
@@ -111,7 +111,7 @@ def test_a_clone_requires_offsets_and_an_inactive_group(
 
 def test_a_clone_with_an_open_transaction_is_refused() -> None:
     model = small_cluster()
-    model.groups["g"].unstable.add(A0)
+    model.known_groups["g"].unstable.add(A0)
     planned = run(plan_clone(model, "g", "new"))
     assert code(planned) is ErrorCode.UNSTABLE_OFFSET_COMMIT
 
@@ -119,7 +119,7 @@ def test_a_clone_with_an_open_transaction_is_refused() -> None:
 @pytest.mark.fact("D-40")
 def test_only_groups_without_members_are_deleted() -> None:
     model = small_cluster()
-    model.groups["h"].unstable.add(A0)
+    model.known_groups["h"].unstable.add(A0)
     wanted = ["live", "nobody", "h", "g", "g"]
     live, nobody, h, g = run(plan_delete_groups(model, wanted))
     assert code(live) is ErrorCode.NON_EMPTY_GROUP
@@ -136,7 +136,7 @@ def test_only_groups_without_members_are_deleted() -> None:
 
 def test_a_group_without_offsets_has_one_row() -> None:
     model = small_cluster()
-    model.groups["g"].offsets.clear()
+    model.known_groups["g"].offsets.clear()
     (planned,) = run(plan_delete_groups(model, ["g"]))
     assert [(row.topic, row.partition) for row in planned.rows] == [("", -1)]
 
@@ -164,7 +164,7 @@ def test_missing_offsets_are_not_deleted() -> None:
 def test_the_offsets_of_a_missing_topic_or_partition_cannot_be_deleted() -> None:
     model = small_cluster()
     for at in (TopicPartition("gone", 0), TopicPartition("a", 7)):
-        model.groups["g"].offsets[at] = CommittedOffset(1)
+        model.known_groups["g"].offsets[at] = CommittedOffset(1)
     (planned,) = run(plan_delete_offsets(model, ["g"], None))
     assert planned.item is not None
     assert list(planned.item.wanted) == [A0, B0]
@@ -189,7 +189,7 @@ def test_a_topic_that_no_group_has_and_that_does_not_exist_is_an_error() -> None
 def test_the_offsets_of_a_subscribed_topic_cannot_be_deleted(
     about: dict[str, Any],
 ) -> None:
-    admin = FakeAdmin(logs=small_cluster().logs)
+    admin = FakeAdmin(known_logs=small_cluster().known_logs)
     admin.add(group("g", MemberDescription("m", "c", "/h", **about)), a=1, b=2)
     (planned,) = run(plan_delete_offsets(admin, ["g"], None))
     assert planned.item is not None
@@ -200,7 +200,7 @@ def test_the_offsets_of_a_subscribed_topic_cannot_be_deleted(
 
 
 def test_the_offsets_of_a_live_connect_group_cannot_be_deleted() -> None:
-    admin = FakeAdmin(logs=small_cluster().logs)
+    admin = FakeAdmin(known_logs=small_cluster().known_logs)
     admin.add(group("g", member("m"), protocol_type="connect"), a=1)
     (planned,) = run(plan_delete_offsets(admin, ["g"], None))
     assert code(planned) is ErrorCode.NON_EMPTY_GROUP
@@ -208,7 +208,7 @@ def test_the_offsets_of_a_live_connect_group_cannot_be_deleted() -> None:
 
 def test_an_offset_in_an_open_transaction_is_not_deleted() -> None:
     model = small_cluster()
-    model.groups["g"].unstable.add(B0)
+    model.known_groups["g"].unstable.add(B0)
     (planned,) = run(plan_delete_offsets(model, ["g"], None))
     assert planned.item is not None
     assert list(planned.item.wanted) == [A0]
@@ -219,7 +219,7 @@ def test_a_transaction_before_the_first_commit_is_detected(
     partition: TopicPartition,
 ) -> None:
     model = small_cluster()
-    model.groups["h"].unstable.add(partition)
+    model.known_groups["h"].unstable.add(partition)
     scope = (TopicSelector("a", (partition.partition,)),)
     (planned,) = run(plan_delete_offsets(model, ["h"], scope))
     assert planned.rows[0].error is not None

@@ -28,12 +28,12 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 def cluster() -> ClusterModel:
     return ClusterModel(
-        groups={
+        known_groups={
             "g": ModelGroup({A0: CommittedOffset(5, 1, "m"), B0: CommittedOffset(7)}),
             "h": ModelGroup({A0: CommittedOffset(9)}),
             "live": ModelGroup({A0: CommittedOffset(1)}, members=("m1",)),
         },
-        logs={
+        known_logs={
             A0: FakeLog.of(2, 10, step_ms=1),
             A1: FakeLog.of(0, 4, step_ms=1),
             B0: FakeLog.of(0, 7, step_ms=1),
@@ -99,7 +99,7 @@ def test_one_unavailable_coordinator_fails_its_own_groups_only() -> None:
 
 def test_a_partition_in_an_open_transaction_is_not_written() -> None:
     model = cluster()
-    model.groups["g"].unstable.add(A0)
+    model.known_groups["g"].unstable.add(A0)
     (reset,) = asyncio.run(plan_resets(model, {"g": ToEarliest()}))
     assert rows(reset) == [("a", 0, None), ("b", 0, 0)]
     assert list(reset.writes) == [B0]
@@ -131,7 +131,7 @@ def test_only_changed_offsets_are_written() -> None:
     (reset,) = asyncio.run(plan_resets(model, {"g": ToLatest()}))
     written = asyncio.run(write_offsets(model, "g", reset.writes))
     assert list(written.values) == [A0]
-    assert model.groups["g"].offsets == {
+    assert model.known_groups["g"].offsets == {
         A0: CommittedOffset(10, None, "m"),
         B0: CommittedOffset(7),
     }
@@ -146,7 +146,7 @@ def test_without_offsets_nothing_is_written() -> None:
 def test_offsets_are_kept_when_a_member_joins_before_the_write() -> None:
     model = cluster()
     (reset,) = asyncio.run(plan_resets(model, {"g": ToLatest()}))
-    model.groups["g"].join("m1")
+    model.known_groups["g"].join("m1")
     written = asyncio.run(write_offsets(model, "g", reset.writes))
     assert [str(error) for error in written.errors.values()] == ["UNKNOWN_MEMBER_ID"]
 

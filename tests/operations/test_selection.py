@@ -23,7 +23,7 @@ from .fake_admin import FakeAdmin, FakeLog, group, member
 
 def cluster() -> FakeAdmin:
     admin = FakeAdmin(
-        logs={
+        known_logs={
             TopicPartition("t", 0): FakeLog.of(0, 1_000),
             TopicPartition("u", 0): FakeLog.of(0, 1_000),
         }

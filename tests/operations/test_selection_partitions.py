@@ -36,7 +36,9 @@ def test_invalid_input_is_refused(text: str) -> None:
 
 
 def test_only_whole_topics_need_a_request() -> None:
-    model = ClusterModel(logs={TopicPartition("a", each): FakeLog() for each in (0, 1)})
+    model = ClusterModel(
+        known_logs={TopicPartition("a", each): FakeLog() for each in (0, 1)}
+    )
     selectors = [TopicSelector("b", (3,)), TopicSelector("a"), TopicSelector("gone")]
     found = asyncio.run(resolve_partitions(model, selectors))
     assert found.partitions == (("a", 0), ("a", 1), ("b", 3))

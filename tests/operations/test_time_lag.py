@@ -29,14 +29,14 @@ DAY = 86_400_000
 
 def time_lag_of(log: FakeLog, next_offset: int, now_ms: int) -> TimeLag:
     place = LagPosition(T0, next_offset, log.end)
-    admin = FakeAdmin(logs={T0: log}, cannot_read=True)
+    admin = FakeAdmin(known_logs={T0: log}, cannot_read=True)
     found = asyncio.run(time_lags(admin, [place], now_ms=now_ms))
     assert len(admin.logs_asked) <= ROUNDS_MAX
     return found[place]
 
 
 def test_the_time_lag_uses_the_timestamp_of_the_record() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog(5, [1_000, 2_000, 3_000])})
+    admin = FakeAdmin(known_logs={T0: FakeLog(5, [1_000, 2_000, 3_000])})
     place, later = LagPosition(T0, 6, 8), LagPosition(T0, 7, 8)
     found = asyncio.run(time_lags(admin, [place, later, place], now_ms=10_000))
     assert found[place] == TimeLag(8_000, TimeLagMethod.EXACT, 0)
@@ -46,7 +46,7 @@ def test_the_time_lag_uses_the_timestamp_of_the_record() -> None:
 
 def test_many_records_are_searched_by_time_in_shared_rounds() -> None:
     partitions = [TopicPartition("t", number) for number in range(FETCHES_MAX + 9)]
-    admin = FakeAdmin(logs={at: FakeLog(0, [1_000, 2_000]) for at in partitions})
+    admin = FakeAdmin(known_logs={at: FakeLog(0, [1_000, 2_000]) for at in partitions})
     places = [LagPosition(at, 0, 2) for at in partitions]
     found = asyncio.run(time_lags(admin, places, now_ms=10_000))
     assert {each.ms for each in found.values()} == {9_000}
@@ -78,7 +78,7 @@ def test_records_without_timestamps_have_an_unknown_time_lag() -> None:
 
 def test_a_record_without_a_timestamp_has_an_unknown_time_lag() -> None:
     place = LagPosition(T0, 1, 3)
-    admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, -1, 3_000])})
+    admin = FakeAdmin(known_logs={T0: FakeLog(0, [1_000, -1, 3_000])})
     found = asyncio.run(time_lags(admin, [place], now_ms=10_000))
     assert found[place] == TimeLag()
 
@@ -86,7 +86,7 @@ def test_a_record_without_a_timestamp_has_an_unknown_time_lag() -> None:
 def test_a_marker_at_the_end_is_no_unread_record() -> None:
     log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({2}))
     places = [LagPosition(T0, offset, 3) for offset in (1, 2)]
-    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), places, now_ms=DAY))
+    found = asyncio.run(time_lags(FakeAdmin(known_logs={T0: log}), places, now_ms=DAY))
     assert found[places[0]] == TimeLag(DAY - 2_000, TimeLagMethod.EXACT, 0)
     assert found[places[1]] == NO_LAG
 
@@ -94,14 +94,16 @@ def test_a_marker_at_the_end_is_no_unread_record() -> None:
 def test_a_record_written_after_the_end_was_listed_is_not_unread_yet() -> None:
     log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({1}))
     place = LagPosition(T0, 1, 2)
-    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), [place], now_ms=DAY))
+    found = asyncio.run(time_lags(FakeAdmin(known_logs={T0: log}), [place], now_ms=DAY))
     assert found[place] == NO_LAG
 
 
 def test_a_position_below_a_marker_counts_from_the_record_behind_it() -> None:
     log = FakeLog(0, [1_000, 2_000, 3_000], markers=frozenset({0, 1}))
     place = LagPosition(T0, 0, 3)
-    found = asyncio.run(time_lags(FakeAdmin(logs={T0: log}), [place], now_ms=10_000))
+    found = asyncio.run(
+        time_lags(FakeAdmin(known_logs={T0: log}), [place], now_ms=10_000)
+    )
     assert found[place] == TimeLag(7_000, TimeLagMethod.EXACT, 0)
 
 
@@ -149,7 +151,7 @@ def test_the_time_lag_in_a_week_of_records_is_within_a_few_percent(age_ms: int) 
 
 @pytest.mark.parametrize("next_offset", [1, 500, 998])
 def test_evenly_spaced_records_are_found_in_two_rounds(next_offset: int) -> None:
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 1_000)}, cannot_read=True)
+    admin = FakeAdmin(known_logs={T0: FakeLog.of(0, 1_000)}, cannot_read=True)
     place = LagPosition(T0, next_offset, 1_000)
     found = asyncio.run(time_lags(admin, [place], now_ms=1_000_000))
     error_ms = found[place].error_ms
@@ -160,7 +162,9 @@ def test_evenly_spaced_records_are_found_in_two_rounds(next_offset: int) -> None
 
 def test_each_time_that_is_tried_lies_between_the_bounds() -> None:
     # 1 ms apart: a time at or beyond a bound would narrow nothing.
-    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9_000, step_ms=1)}, cannot_read=True)
+    admin = FakeAdmin(
+        known_logs={T0: FakeLog.of(0, 9_000, step_ms=1)}, cannot_read=True
+    )
     place = LagPosition(T0, 1, 1_000_000)
     asyncio.run(time_lags(admin, [place], now_ms=9_000))
     tried = [
@@ -175,7 +179,7 @@ def test_each_time_that_is_tried_lies_between_the_bounds() -> None:
 
 
 def test_groups_at_one_offset_share_a_request() -> None:
-    admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, 2_000, 3_000])})
+    admin = FakeAdmin(known_logs={T0: FakeLog(0, [1_000, 2_000, 3_000])})
     for name, offset in (("a", 0), ("b", 0), ("c", 2), ("d", 3)):
         admin.add(group(name), t=offset)
     found = asyncio.run(group_lag(admin, "abcd"))

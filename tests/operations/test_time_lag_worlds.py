@@ -87,7 +87,7 @@ class World:
         }
 
     async def begin(self) -> None:
-        (await self.admin.create_topics([NewTopic(self.at.topic, 1, 1)])).all()
+        (await self.admin.topics.create([NewTopic(self.at.topic, 1, 1)])).all()
         self.produce_now()
         self.commit()
 
@@ -105,8 +105,8 @@ class World:
 
     async def create_again(self) -> None:
         end = self.kafka.log_offset(*self.at, Position.LATEST)
-        (await self.admin.delete_topics([self.at.topic])).all()
-        (await self.admin.create_topics([NewTopic(self.at.topic, 1, 1)])).all()
+        (await self.admin.topics.delete([self.at.topic])).all()
+        (await self.admin.topics.create([NewTopic(self.at.topic, 1, 1)])).all()
         for _ in range(self.random.choice((1, end, 2 * end + 1))):
             self.produce_now()
         self.commit()

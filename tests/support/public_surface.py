@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -59,7 +60,9 @@ def is_documented(package: ModuleType, name: str) -> bool:
 
 @cache
 def _tree(module: str) -> ast.Module:
-    return ast.parse(inspect.getsource(import_module(module)))
+    source = Path(inspect.getsourcefile(import_module(module)) or "")
+    stub = source.with_suffix(".pyi")  # of a package whose names are imported lazily
+    return ast.parse((stub if stub.exists() else source).read_text("utf-8"))
 
 
 @cache

@@ -43,7 +43,7 @@ class Cluster(FakeAdmin):
 
 
 def cluster(*names: str) -> Cluster:
-    admin = Cluster(logs={T0: FakeLog.of(0, 100)})
+    admin = Cluster(known_logs={T0: FakeLog.of(0, 100)})
     for name in names:
         admin.add(group(name, state=GroupState.EMPTY), t=90)
     return admin
@@ -181,7 +181,7 @@ def test_rebalances_are_part_of_the_differences() -> None:
         messages = groups.messages()
         await take(messages)
         await take(messages)
-        admin.groups["a"] = group("a", member("reader", ("t", 0)))
+        admin.known_groups["a"] = group("a", member("reader", ("t", 0)))
         await groups.measure()
         (entry,) = (await take(messages))["rebalances"]
         assert entry["reasons"] == ["member reader joined"]

@@ -257,7 +257,7 @@ async def fetch_acls(run: Run) -> list[AclBinding]:
     """Fetch the selected bindings, each once, in order of their resources."""
     acls: set[AclBinding] = set()
     for each in read_filters(run.options):
-        acls.update(await run.admin.describe_acls(each))
+        acls.update(await run.admin.acls.describe(each))
     return sorted(acls, key=lambda acl: (acl.resource_type, acl.name, acl))
 
 
@@ -356,7 +356,7 @@ def add_acls(options: argparse.Namespace) -> int:
 
 
 async def _create_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
-    return (await run.admin.create_acls(acls)).errors
+    return (await run.admin.acls.create(acls)).errors
 
 
 ADD: Final = Command(
@@ -398,7 +398,7 @@ async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
         ): acl
         for acl in acls
     }
-    results = await run.admin.delete_acls(by_filter)
+    results = await run.admin.acls.delete(by_filter)
     errors: dict[AclBinding, CoterieError] = {
         by_filter[each]: error for each, error in results.errors.items()
     }

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
-    from coterie.client.admin.api_versions import BrokerVersions
-    from coterie.client.admin.groups import ClusterDescription
-    from coterie.client.admin.results import Results
-    from coterie.client.admin.topics import PartitionDescription, TopicDescription
-    from coterie.types import TopicName
+from coterie import client
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
+from coterie.errors import UnsupportedByBroker
+from coterie.types import TopicName
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 
@@ -31,8 +34,8 @@ def _declare_describe(parser: argparse.ArgumentParser) -> None:
 
 async def describe_cluster(run: Run) -> Outcome:
     """Return a row for each broker, or for each of its APIs."""
-    cluster = await run.admin.describe_cluster()
-    versions = await run.admin.describe_api_versions(
+    cluster = await run.admin.brokers.describe()
+    versions = await run.admin.brokers.describe_api_versions(
         node.node_id for node in cluster.nodes
     )
     if run.options.api_versions:
@@ -41,15 +44,9 @@ async def describe_cluster(run: Run) -> Outcome:
 
 
 def _brokers_outcome(
-    cluster: ClusterDescription, versions: Results[int, BrokerVersions]
+    cluster: client.ClusterDescription,
+    versions: client.Results[int, client.BrokerVersions],
 ) -> Outcome:
-    from coterie.cli.output.outcome import (
-        Column,
-        Outcome,
-        Role,
-        error_item,
-        show_error,
-    )
     from coterie.wire.releases import closest_release
 
     items: list[Item] = []
@@ -90,8 +87,7 @@ def _brokers_outcome(
     )
 
 
-def _apis_outcome(versions: Results[int, BrokerVersions]) -> Outcome:
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
+def _apis_outcome(versions: client.Results[int, client.BrokerVersions]) -> Outcome:
     from coterie.wire.api import ApiKey
 
     names = {each.value: each.name for each in ApiKey}
@@ -152,9 +148,7 @@ exit codes: 0 success, 1 a broker cannot be reached, 2 usage error
 
 async def list_features(run: Run) -> Outcome:
     """Return a row for each feature."""
-    from coterie.cli.output.outcome import Column, Outcome, Role
-
-    features = await run.admin.describe_features()
+    features = await run.admin.features.describe()
     items: list[Item] = []
     for name in sorted({*features.finalized, *features.supported}):
         supported = features.supported.get(name)
@@ -208,13 +202,11 @@ exit codes: 0 success, 1 the cluster is unavailable or too old, 2 usage error
 
 async def check_health(run: Run) -> Outcome:
     """Return a row for each problem."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
-
-    cluster = await run.admin.describe_cluster()
-    versions = await run.admin.describe_api_versions(
+    cluster = await run.admin.brokers.describe()
+    versions = await run.admin.brokers.describe_api_versions(
         node.node_id for node in cluster.nodes
     )
-    topics = await run.admin.describe_topics()
+    topics = await run.admin.topics.describe()
     described = list(topics.values.values())
     least, failures, notes = await _min_in_sync(run, described)
     problems = [
@@ -271,9 +263,9 @@ def _problem(name: str, detail: str, **more: Json) -> Item:
 
 
 def _broker_problems(
-    cluster: ClusterDescription,
-    versions: Results[int, BrokerVersions],
-    topics: Sequence[TopicDescription],
+    cluster: client.ClusterDescription,
+    versions: client.Results[int, client.BrokerVersions],
+    topics: Sequence[client.TopicDescription],
 ) -> Iterator[Item]:
     """Yield a problem for each broker that is missing or cannot be reached."""
     if cluster.controller_id < 0:
@@ -295,7 +287,7 @@ def _broker_problems(
 
 
 def _partition_problems(
-    topics: Sequence[TopicDescription], least: Mapping[TopicName, int]
+    topics: Sequence[client.TopicDescription], least: Mapping[TopicName, int]
 ) -> Iterator[Item]:
     """Yield the worst problem of each partition."""
     for topic in topics:
@@ -314,7 +306,7 @@ def _partition_problems(
 
 
 def _partition_problem(
-    partition: PartitionDescription, least: int | None
+    partition: client.PartitionDescription, least: int | None
 ) -> tuple[str, str] | None:
     in_sync = len(partition.in_sync)
     if partition.leader_id < 0:
@@ -334,20 +326,16 @@ def _partition_problem(
 
 
 async def _min_in_sync(
-    run: Run, topics: Sequence[TopicDescription]
+    run: Run, topics: Sequence[client.TopicDescription]
 ) -> tuple[dict[TopicName, int], Sequence[Failure], Sequence[str]]:
     """Return min.insync.replicas of topics, failures, and a note when the brokers are
     too old to describe it."""
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.errors import UnsupportedByBroker
-    from coterie.wire.configs import ConfigResourceType
-
     resources = [
-        ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics
+        client.ConfigResource(client.ConfigResourceType.TOPIC, topic.name)
+        for topic in topics
     ]
     try:
-        described = await run.admin.describe_configs(
+        described = await run.admin.configs.describe(
             resources, names=[_MIN_IN_SYNC], progress=run.progress
         )
     except UnsupportedByBroker as error:

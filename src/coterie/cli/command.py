@@ -12,24 +12,26 @@ A module declares each of its commands as a `Command`, and `registry` names it:
     async def list_groups(run: Run) -> Outcome: ...
 
 Rules: this module and every module that declares commands import nothing heavy at the
-top, because `--help` and shell completion import them. An error of the whole run, such
-as an unreachable cluster, is printed in the requested output format too, so that a
-script never has to parse a sentence.
+top, because `--help` and shell completion import them. They write `client.NAME` and
+`operations.NAME`: these packages import a name on first use. An error of the whole
+run, such as an unreachable cluster, is printed in the requested output format too, so
+that a script never has to parse a sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from coterie import client
+from coterie.cli import connect, next_steps
 from coterie.cli.connect import add_connection_options
-
-if TYPE_CHECKING:
-    from coterie.cli.output.emit import CommandIO, ProgressBar
-    from coterie.cli.output.outcome import Exit, Outcome
-    from coterie.client.admin.admin_client import AdminClient
+from coterie.cli.output.emit import CommandIO, ProgressBar, emit
+from coterie.cli.output.outcome import Exit, Outcome, failed_outcome
+from coterie.errors import CoterieError, SettingError
 
 OUTPUT_FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "md")
 
@@ -59,7 +61,7 @@ class Command(NamedTuple):
 class Run(NamedTuple):
     """The environment of a command that runs against a cluster."""
 
-    admin: AdminClient
+    admin: client.AdminClient
     options: argparse.Namespace
     io: CommandIO
     progress: ProgressBar
@@ -85,12 +87,6 @@ def run_on_cluster(
     Raises SettingError for an invalid option or setting.
     """
     import asyncio
-    from dataclasses import replace
-
-    from coterie.cli import connect, next_steps
-    from coterie.cli.output.emit import CommandIO, ProgressBar, emit
-    from coterie.cli.output.outcome import Exit, failed_outcome
-    from coterie.errors import CoterieError, SettingError
 
     io = io or CommandIO()
     progress = ProgressBar(io.stderr)
@@ -102,7 +98,7 @@ def run_on_cluster(
             if not isinstance(outcome, Exit) and outcome.failed:
                 outcome = await next_steps.with_next_steps(admin, outcome)
             if not isinstance(outcome, Exit) and options.output in {"json", "yaml"}:
-                cluster = await admin.describe_cluster()
+                cluster = await admin.brokers.describe()
                 outcome = replace(outcome, cluster_id=cluster.cluster_id)
             # The coroutine does not return the outcome: asyncio.Runner of Python 3.11
             # formats the result of its main task for a debug message, which takes

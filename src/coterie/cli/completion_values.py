@@ -125,12 +125,12 @@ def _of_cluster(
 
 
 async def _groups(admin: AdminClient, _: Line) -> Iterable[str]:
-    listings = await admin.list_groups()
+    listings = await admin.groups.list()
     return [each.group_id for each in listings.groups]
 
 
 async def _topics(admin: AdminClient, _: Line) -> Iterable[str]:
-    topics = await admin.describe_topics()
+    topics = await admin.topics.describe()
     return [each.name for each in topics.values.values() if not each.is_internal]
 
 
@@ -139,10 +139,10 @@ async def _topic_configs(admin: AdminClient, _: Line) -> Iterable[str]:
     from coterie.client.admin.configs import ConfigResource
     from coterie.wire.configs import ConfigResourceType
 
-    topics = await admin.describe_topics()
+    topics = await admin.topics.describe()
     for name in topics.values:
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
-        configs = await admin.describe_configs([resource])
+        configs = await admin.configs.describe([resource])
         return [each.name for each in configs.one(resource)]
     return []
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from coterie import client
 from coterie.cli.command import Command, add_output_options
-from coterie.cli.connect import add_connection_options
+from coterie.cli.connect import add_connection_options, read_target
+from coterie.cli.output.emit import emit
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    error_item,
+)
+from coterie.cli.setting_sources import read_sources
+from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.wire import messages as m
 
 if TYPE_CHECKING:
-    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
     from coterie.client.connection import BrokerConnection
     from coterie.client.settings.collected import SettingValue
     from coterie.client.settings.target import Target
@@ -24,12 +37,8 @@ def explain(options: argparse.Namespace) -> int:
     """Print every setting with its source; report a failure if no client can be created
     from the settings.
     """
-    from coterie.cli.output.emit import emit
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
-    from coterie.cli.setting_sources import read_sources
     from coterie.client.settings.collected import effective_settings
     from coterie.client.settings.target import make_target
-    from coterie.errors import SettingError
 
     collected = read_sources(options)
     effective = effective_settings(collected)
@@ -121,9 +130,6 @@ def check(options: argparse.Namespace) -> int:
     """Connect to every broker and print the results."""
     import asyncio
 
-    from coterie.cli.connect import read_target
-    from coterie.cli.output.emit import emit
-
     return emit(asyncio.run(check_brokers(read_target(options))), options)
 
 
@@ -131,12 +137,8 @@ async def check_brokers(target: Target) -> Outcome:
     """Return a row for each broker. Raises SettingError for an invalid address."""
     import asyncio
 
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.cluster import Cluster
-    from coterie.errors import ClientError, CoterieError, SettingError
-
     try:
-        cluster = Cluster(target.bootstrap, target.options)
+        cluster = client.Cluster(target.bootstrap, target.options)
     except ClientError as error:
         raise SettingError(str(error)) from error
     try:
@@ -153,8 +155,6 @@ async def check_brokers(target: Target) -> Outcome:
 def _check_outcome(
     items: tuple[Item, ...], metadata: m.MetadataResponse | None, *failures: Failure
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, Role
-
     def milliseconds(value: Json) -> str:
         return "-" if value is None else f"{value} ms"
 
@@ -184,11 +184,7 @@ def _check_outcome(
 
 
 async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item:
-    from time import perf_counter
-
-    from coterie.cli.output.outcome import error_item
     from coterie.client.connection import Address, BrokerConnection
-    from coterie.errors import CoterieError
 
     address = Address(broker.host, broker.port)
     measured: dict[str, Json] = dict.fromkeys(
@@ -217,8 +213,6 @@ async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item
 async def _round_trip_ms(connection: BrokerConnection) -> float:
     """Return the shortest round-trip time of a few ApiVersions requests, which need no
     authorization."""
-    from time import perf_counter
-
     taken_ms = []
     request = m.ApiVersionsRequest(
         client_software_name="coterie", client_software_version="0"
@@ -231,8 +225,6 @@ async def _round_trip_ms(connection: BrokerConnection) -> float:
 
 
 def _elapsed_ms(started_s: float) -> float:
-    from time import perf_counter
-
     return round((perf_counter() - started_s) * 1000, 2)
 
 

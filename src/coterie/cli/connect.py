@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from coterie import client
 from coterie.cli.durations import whole_duration_of
 from coterie.errors import ClientError, SettingError
 
 if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
     from coterie.client.settings.collected import CollectedSettings
     from coterie.client.settings.portable import PortableSettings
     from coterie.client.settings.target import Target
@@ -78,17 +78,15 @@ def add_connection_options(
 
 def open_admin(
     options: argparse.Namespace, environ: Mapping[str, str] = os.environ
-) -> AdminClient:
+) -> client.AdminClient:
     """Return an `AdminClient` for the cluster of the options and other sources.
 
     It connects on its first call. Warnings about settings go to stderr. Raises
     SettingError when no cluster is named or a setting is invalid.
     """
     target = read_target(options, environ)
-    from coterie.client.admin.admin_client import AdminClient
-
     try:
-        return AdminClient(target.bootstrap, target.options)
+        return client.AdminClient(target.bootstrap, target.options)
     except ClientError as error:
         raise SettingError(str(error)) from error
 

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
-from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.config import check_brokers
+from coterie.cli.connect import add_connection_options, parse_address, read_target
+from coterie.cli.output.emit import emit
+from coterie.cli.output.outcome import Column, Outcome, Role
 from coterie.cli.serve import parse_listener
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
     from coterie.broker.server.doctor import Finding
-    from coterie.cli.output.outcome import Outcome
 
 _HTTP_TIMEOUT_S: Final = 5.0
 _HTTP_BYTES_MAX: Final = 65_536
@@ -76,8 +79,6 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings of all checks; return the exit code."""
-    from coterie.cli.output.emit import emit
-
     return emit(_outcome(list(findings(options))), options)
 
 
@@ -91,7 +92,6 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
         check_configuration,
         check_directory,
     )
-    from coterie.errors import SettingError
 
     protocol, host, _ = options.listen
     plan = Plan(protocol, host, options.advertised, options.config, options.data)
@@ -111,9 +111,6 @@ def _check_cluster(options: argparse.Namespace) -> Iterator[Finding]:
     import asyncio
 
     from coterie.broker.server.doctor import Finding, Level
-    from coterie.cli.config import check_brokers
-    from coterie.cli.connect import read_target
-    from coterie.errors import SettingError
 
     if not (options.bootstrap_server or options.profile or options.command_config):
         message = "not checked: no --bootstrap-server, --profile or --command-config"
@@ -239,7 +236,6 @@ def _get(host: str, port: int, path: str) -> dict[str, Any]:
 
 def _outcome(found: list[Finding]) -> Outcome:
     from coterie.broker.server.doctor import Level
-    from coterie.cli.output.outcome import Column, Outcome, Role
 
     problems = (Level.WARNING, Level.ERROR)
     counts = {

@@ -13,6 +13,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from coterie import operations as ops
+from coterie.errors import SettingError
+
 _UNITS_NS: Final = {
     "milliseconds": 1_000_000,
     "seconds": 1_000_000_000,
@@ -58,12 +61,9 @@ def whole_duration_of(
 
 def _value(text: str, unit: str) -> float | None:
     """Return a number of units; None for a text that is not a duration."""
-    from coterie.errors import SettingError
-    from coterie.operations.times import read_duration_ns
-
     if _NUMBER.fullmatch(text):
         return float(text)
     try:
-        return read_duration_ns(text) / _UNITS_NS[unit]
+        return ops.read_duration_ns(text) / _UNITS_NS[unit]
     except SettingError:
         return None

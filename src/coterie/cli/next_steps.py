@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.client.settings.collected import nearest
+from coterie import client
+from coterie.cli.output.outcome import Outcome
 from coterie.errors import CoterieError
-
-if TYPE_CHECKING:
-    from coterie.cli.output.outcome import Outcome
-    from coterie.client.admin.admin_client import AdminClient
 
 _GROUP: Final = "group"
 _TOPIC: Final = "topic"
@@ -29,7 +26,7 @@ _NAMES_MAX: Final = 3
 _UNREACHED: Final = "ConnectionLost"
 
 
-async def with_next_steps(admin: AdminClient, outcome: Outcome) -> Outcome:
+async def with_next_steps(admin: client.AdminClient, outcome: Outcome) -> Outcome:
     """Return the outcome with a note for each group and topic that does not exist."""
     missing = list(dict.fromkeys(_missing(outcome)))
     if not 0 < len(missing) <= _NAMES_MAX:
@@ -70,13 +67,15 @@ def _missing(outcome: Outcome) -> Iterator[tuple[str, str]]:
             yield _GROUP, str(name)
 
 
-async def _names(admin: AdminClient, kind: str) -> set[str]:
+async def _names(admin: client.AdminClient, kind: str) -> set[str]:
     if kind == _GROUP:
-        return {each.group_id for each in (await admin.list_groups()).groups}
-    return set((await admin.describe_topics()).values)
+        return {each.group_id for each in (await admin.groups.list()).groups}
+    return set((await admin.topics.describe()).values)
 
 
 def _of_missing(kind: str, name: str, known: Iterable[str]) -> str:
+    from coterie.client.settings.collected import nearest
+
     near = nearest(name, known)
     step = (
         f"did you mean {near!r}?"

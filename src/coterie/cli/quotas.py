@@ -5,23 +5,28 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie import client
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     EXECUTE_HINT,
     Command,
+    Run,
     add_execute_options,
     on_cluster,
     run_on_cluster,
 )
-from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Column, Item, Outcome
-    from coterie.client.admin.quotas import QuotaEntity, QuotaEntityName
-    from coterie.errors import CoterieError
+from coterie.cli.output.emit import check_columns, confirm, is_interactive
+from coterie.cli.output.outcome import (
+    Column,
+    Item,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
+from coterie.errors import CoterieError, SettingError
 
 _DEFAULT: Final = "<default>"
 _KEYS: Final = (
@@ -65,14 +70,15 @@ def _declare_names(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_entity(options: argparse.Namespace) -> QuotaEntity:
+def read_entity(options: argparse.Namespace) -> client.QuotaEntity:
     """Return the entity of the options, which may have no name."""
-    from coterie.client.admin.quotas import QuotaEntity, QuotaName
 
-    def name(text: str | None) -> QuotaEntityName:
-        return QuotaName.DEFAULT if text == _DEFAULT else text
+    def name(text: str | None) -> client.QuotaEntityName:
+        return client.QuotaName.DEFAULT if text == _DEFAULT else text
 
-    return QuotaEntity(name(options.user), name(options.client_id), name(options.ip))
+    return client.QuotaEntity(
+        name(options.user), name(options.client_id), name(options.ip)
+    )
 
 
 def _check_entity(options: argparse.Namespace) -> None:
@@ -109,8 +115,6 @@ def read_values(options: argparse.Namespace) -> dict[str, float]:
 
 
 def _columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role
-
     return (
         Column("user", "USER", role=Role.IDENTITY),
         Column("client_id", "CLIENT-ID", role=Role.IDENTITY),
@@ -121,15 +125,13 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _item(
-    entity: QuotaEntity,
+    entity: client.QuotaEntity,
     key: str,
     value: float,
     error: CoterieError | None = None,
     **more: str,
 ) -> Item:
-    from coterie.cli.output.outcome import error_item
-
-    def text(name: QuotaEntityName) -> str | None:
+    def text(name: client.QuotaEntityName) -> str | None:
         return name if isinstance(name, str) or name is None else name.value
 
     return {
@@ -148,9 +150,7 @@ def _item(
 
 async def list_quotas(run: Run) -> Outcome:
     """Return a row for each quota of the selected entities."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
-    described = await run.admin.describe_client_quotas(read_entity(run.options))
+    described = await run.admin.quotas.describe(read_entity(run.options))
     entities = sorted(described.items(), key=lambda each: str(each[0]))
     error = Column("error", "ERROR", is_wide=True, show=show_error)
     return Outcome(
@@ -195,8 +195,6 @@ async def _write_quotas(
     run: Run,
 ) -> Outcome:
     """Show the planned quotas, or write them; `done` is the word for a written one."""
-    from coterie.cli.output.emit import check_columns, confirm, is_interactive
-
     values = await plan(run)
     if not values:
         return _write_outcome(run, values, "planned", "there is nothing to do")
@@ -209,7 +207,7 @@ async def _write_quotas(
         return _write_outcome(run, values, "planned", "nothing was written")
     entity = read_entity(run.options)
     new = values if done == "set" else dict.fromkeys(values)
-    results = await run.admin.alter_client_quotas({entity: new})
+    results = await run.admin.quotas.alter({entity: new})
     return _write_outcome(run, values, done, error=results.errors.get(entity))
 
 
@@ -220,8 +218,6 @@ def _write_outcome(
     *notes: str,
     error: CoterieError | None = None,
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
     entity = read_entity(run.options)
     word = "failed" if error else result
     return Outcome(
@@ -275,7 +271,7 @@ exit codes: 0 success, 1 a quota could not be set, 2 usage error
 
 async def _plan_remove(run: Run) -> Mapping[str, float]:
     entity = read_entity(run.options)
-    described = await run.admin.describe_client_quotas(entity, strict=True)
+    described = await run.admin.quotas.describe(entity, strict=True)
     names = run.options.names or _KEYS
     own = described.get(entity, {})
     return {key: value for key, value in own.items() if key in names}

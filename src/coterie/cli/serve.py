@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command
 from coterie.cli.connect import PORT_MAX, parse_address
+from coterie.cli.ui import ServedPage
+from coterie.errors import LogError, SettingError
+from coterie.files import write_private_file
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
-
     from coterie.broker.server.server import Server, ServerPlan
 
 EXAMPLES: Final = """\
@@ -174,7 +175,6 @@ def _declare_additions(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal stops the process; return the exit code."""
     from coterie.broker.server.config import read_settings
-    from coterie.errors import LogError, SettingError
     from coterie.wire.releases import load_release
 
     try:
@@ -229,7 +229,6 @@ def _print_addresses(server: Server) -> None:
 
 def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
     from coterie.broker.server.server import serve
-    from coterie.cli.ui import ServedPage
 
     page = ServedPage(options.ui, plan.host, plan.protocol)
 
@@ -245,7 +244,6 @@ def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
 
 def _serve_controlled(options: argparse.Namespace, plan: ServerPlan) -> None:
     # Imported here: only this command serves the test kit.
-    from coterie.errors import SettingError
     from coterie.testing.control.served import control_token, serve_controlled
 
     def ready(addresses: str, control: str) -> None:
@@ -264,7 +262,6 @@ def configure_logging(form: str, audit_file: Path | None) -> None:
     from logging.handlers import WatchedFileHandler
 
     from coterie.broker.runtime.structured_log import JsonFormatter
-    from coterie.files import write_private_file
 
     formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     if form == "json":

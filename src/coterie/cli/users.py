@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from coterie.cli.command import Command, add_output_options
-from coterie.errors import SettingError
+from coterie.cli.output.emit import emit
+from coterie.cli.output.outcome import Column, Outcome, Role
+from coterie.errors import LogError, SettingError
+from coterie.files import read_text
 from coterie.types import ScramMechanism
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ def _with_store(
     `may_create` allows a directory that does not exist yet.
     """
     from coterie.broker.server.users import UserStore
-    from coterie.errors import LogError
 
     try:
         if not may_create and not options.data.is_dir():
@@ -64,9 +66,6 @@ def _with_store(
 
 def list_users(options: argparse.Namespace, store: UserStore) -> int:
     """Print the users, and the iterations of each of their SCRAM mechanisms."""
-    from coterie.cli.output.emit import emit
-    from coterie.cli.output.outcome import Column, Outcome, Role
-
     names = store.users.names()
     credentials = {name: store.users.credentials(name) for name in names}
     outcome = Outcome(
@@ -189,8 +188,6 @@ def read_password(options: argparse.Namespace) -> str:
 
 
 def _read_first_line(path: Path) -> str:
-    from coterie.files import read_text
-
     return read_text(path).partition("\n")[0].rstrip("\r")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from coterie.client.admin.group_offsets import CommittedOffset, list_groups_offsets
+from coterie.client.admin.group_offsets import CommittedOffset, CommittedOffsets
 from coterie.client.classic_requests import ClassicIdentity
 from coterie.client.classic_session import ClassicSession
 from coterie.client.cluster import Cluster
@@ -55,10 +55,10 @@ async def committed(
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Fetch committed offsets, as `ClassicMember.committed` does."""
     wanted = list(partitions)
-    results = await list_groups_offsets(
-        cluster, {group_id: wanted}, require_stable=True, progress=None
+    fetched = await CommittedOffsets(cluster).fetch(
+        group_id, wanted, require_stable=True
     )
-    offsets = results.one(group_id).all()
+    offsets = fetched.all()
     return {each: _with_metadata(offsets.get(each)) for each in wanted}
 
 

@@ -64,7 +64,7 @@ class RecordReader:
         any.
 
         A partition with an error is not read again. Raises the errors of
-        `AdminClient.list_offsets`.
+        `Logs.list_offsets`.
         """
         fetched = await fetch_logs(
             self._cluster,

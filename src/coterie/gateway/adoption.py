@@ -145,7 +145,7 @@ class Adoption:
 
     async def _adopt_all(self, group_ids: Sequence[GroupId]) -> None:
         found, refused = await self._inactive(group_ids)
-        results = await self._admin.list_groups_offsets(
+        results = await self._admin.group_offsets.fetch_many(
             dict.fromkeys(found), require_stable=True
         )
         offsets: dict[GroupId, Mapping[TopicPartition, CommittedOffset]] = {}
@@ -179,7 +179,7 @@ class Adoption:
         self, group_ids: Sequence[GroupId]
     ) -> tuple[list[GroupId], dict[GroupId, str]]:
         """Return the groups without members upstream, and why not the others."""
-        described = await self._admin.describe_groups(group_ids)
+        described = await self._admin.groups.describe(group_ids)
         found: list[GroupId] = []
         refused: dict[GroupId, str] = {}
         for group_id in group_ids:

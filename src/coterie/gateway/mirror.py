@@ -208,7 +208,7 @@ class Mirror:
         if not unknown:
             return failures
         wanted = {each.group_id: list(each.commits) for each in unknown}
-        fetched = await self._admin.list_groups_offsets(wanted)
+        fetched = await self._admin.group_offsets.fetch_many(wanted)
         for change in unknown:
             try:
                 theirs = fetched.one(change.group_id).all()
@@ -226,7 +226,7 @@ class Mirror:
                 raise LogError(f"{driven.name} was released")
             group_id = change.group_id
             if change.commits:
-                done = await self._admin.alter_group_offsets(group_id, change.commits)
+                done = await self._admin.group_offsets.alter(group_id, change.commits)
                 _check(done)
                 self._counts["committed"] += len(done.values)
             if change.deletions:
@@ -236,7 +236,7 @@ class Mirror:
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
     ) -> None:
         try:
-            done = await self._admin.delete_group_offsets(group_id, partitions)
+            done = await self._admin.group_offsets.delete(group_id, partitions)
         except UnsupportedByBroker as error:
             _LOGGER.warning("group %s: deletions are not repeated: %s", group_id, error)
             return

@@ -57,8 +57,8 @@ async def read_overview(
     `wait_s`. Raises OperationRefused when the cluster has no such gateway or is one,
     and the errors of the admin client.
     """
-    check_nodes(node.node_id for node in (await admin.describe_cluster()).nodes)
-    topics = await admin.describe_topics([topic_of(name)])
+    check_nodes(node.node_id for node in (await admin.brokers.describe()).nodes)
+    topics = await admin.topics.describe([topic_of(name)])
     if (topic := topics.values.get(topic_of(name))) is None:
         error = topics.errors[topic_of(name)]
         if isinstance(error, ApiError) and (

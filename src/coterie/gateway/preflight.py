@@ -131,7 +131,7 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     Raises OperationRefused with every missing right, SettingError for settings that do
     not fit the cluster, and ClientError when it cannot be reached.
     """
-    cluster = await admin.describe_cluster()
+    cluster = await admin.brokers.describe()
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
     _check_ports(plan, brokers)
@@ -176,7 +176,7 @@ async def _check_topic(
 ) -> list[str]:
     # Before the topic exists too: its first node must not be the last one that starts.
     await _check_policy(plan, admin, missing)
-    described = await admin.describe_topics([plan.topic])
+    described = await admin.topics.describe([plan.topic])
     topic = described.values.get(plan.topic)
     if topic is not None:
         replicas = min(len(each.replicas) for each in topic.partitions)
@@ -219,7 +219,7 @@ async def _check_creation(
     plan: GatewayPlan, admin: AdminClient, replicas: int, missing: list[MissingRight]
 ) -> None:
     new = NewTopic(plan.topic, plan.partition_count, replicas, COMPACTED)
-    created = await admin.create_topics([new], validate_only=True)
+    created = await admin.topics.create([new], validate_only=True)
     error = created.errors.get(plan.topic)
     if error is None or _has_code(error, ErrorCode.TOPIC_ALREADY_EXISTS):
         return
@@ -239,7 +239,7 @@ async def _check_policy(
 ) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
     try:
-        described = await admin.describe_configs([resource], names=[_POLICY])
+        described = await admin.configs.describe([resource], names=[_POLICY])
     except UnsupportedByBroker:
         return
     for entry in described.values.get(resource, ()):
@@ -259,7 +259,7 @@ async def _check_policy(
 async def _check_group(
     plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
-    described = await admin.describe_groups([plan.group_id], with_operations=True)
+    described = await admin.groups.describe([plan.group_id], with_operations=True)
     right = MissingRight(Operation.READ, ResourceType.GROUP, plan.group_id)
     group = described.values.get(plan.group_id)
     if group is None:
@@ -324,7 +324,7 @@ async def _check_authorizer(
         ResourceType.GROUP, plan.group_id, PatternType.LITERAL, operation=Operation.READ
     )
     try:
-        await admin.describe_acls(some)
+        await admin.acls.describe(some)
     except UnsupportedByBroker:
         raise SettingError(
             "upstream has no ACL APIs (those of Kafka 2.0 and later), so its rights on "
@@ -345,7 +345,7 @@ async def _check_authorizer(
 
 
 async def _visibility_warnings(plan: GatewayPlan, admin: AdminClient) -> list[str]:
-    described = await admin.describe_topics()
+    described = await admin.topics.describe()
     others = (
         each
         for each in described.values.values()

@@ -24,7 +24,7 @@ from collections.abc import (
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import GroupType
 from coterie.client.admin.results import Results
@@ -257,7 +257,7 @@ async def _write_all(
     deleted: Results[str, None] = Results()
     if delete_ids:
         try:
-            deleted = await admin.delete_groups(delete_ids)
+            deleted = await admin.groups.delete(delete_ids)
         except CoterieError as error:
             deleted = Results({}, dict.fromkeys(delete_ids, error))
     written = await asyncio.gather(*(_write(admin, each) for each in others))
@@ -301,7 +301,7 @@ async def _delete_offsets(
     if not partitions:
         return Results()
     try:
-        return await admin.delete_group_offsets(group_id, partitions)
+        return await admin.group_offsets.delete(group_id, partitions)
     except CoterieError as error:
         return Results({}, dict.fromkeys(partitions, error))
 
@@ -323,7 +323,7 @@ async def _write_share(
     gone: Results[TopicName, None] = Results()
     if topics:
         try:
-            gone = await admin.delete_share_group_offsets(group_id, sorted(topics))
+            gone = await admin.share_groups.delete_offsets(group_id, sorted(topics))
         except CoterieError as error:
             gone = Results({}, dict.fromkeys(topics, error))
     deleted = Results(
@@ -344,7 +344,9 @@ async def _remove_members(
         for each in pending_members(item, group)
     }
     try:
-        results = await admin.remove_members(item.group_id, pending, reason=item.reason)
+        results = await admin.groups.remove_members(
+            item.group_id, pending, reason=item.reason
+        )
     except CoterieError as error:
         return _failed(item, error)
     errors: dict[TopicPartition | MemberEntry, CoterieError] = {}

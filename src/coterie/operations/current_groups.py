@@ -66,7 +66,7 @@ async def read_current_groups(
     wanted = tuple(dict.fromkeys(group_ids))
     if not wanted:
         return Results()
-    described = await admin.describe_groups(wanted)
+    described = await admin.groups.describe(wanted)
     errors = {
         each: error
         for each, error in described.errors.items()
@@ -117,7 +117,7 @@ async def _read_offsets(
     """Fetch committed offsets; a missing group has none."""
     if not wanted:
         return Results()
-    fetched = await admin.list_groups_offsets(wanted, require_stable=True)
+    fetched = await admin.group_offsets.fetch_many(wanted, require_stable=True)
     missing = [each for each, err in fetched.errors.items() if _is_missing_group(err)]
     return Results(
         {**fetched.values, **dict.fromkeys(missing, GroupOffsets({}))},
@@ -129,7 +129,7 @@ async def _read_starts(
     admin: AdminClient, group_ids: Iterable[GroupId]
 ) -> Results[GroupId, GroupOffsets]:
     """Fetch the start offsets of share groups."""
-    fetched = await admin.list_share_groups_offsets(dict.fromkeys(group_ids))
+    fetched = await admin.share_groups.fetch_offsets(dict.fromkeys(group_ids))
     starts = {
         each: offsets.as_commits(with_epochs=False)
         for each, offsets in fetched.values.items()

@@ -86,12 +86,12 @@ async def offsets_retention_ms(admin: AdminClient) -> int | None:
     """Return `offsets.retention.minutes` of one broker, in ms, which should be the same
     on all; None when it cannot be read."""
     try:
-        cluster = await admin.describe_cluster()
+        cluster = await admin.brokers.describe()
         brokers = [
             ConfigResource(ConfigResourceType.BROKER, str(each.node_id))
             for each in cluster.nodes[:1]
         ]
-        described = await admin.describe_configs(brokers, names=[SETTING])
+        described = await admin.configs.describe(brokers, names=[SETTING])
     except CoterieError:
         return None
     values = [

@@ -64,11 +64,11 @@ async def may_hide_topics(admin: AdminClient, group_ids: Collection[GroupId]) ->
 async def _is_any_topic_refused(admin: AdminClient, group_id: GroupId) -> bool:
     probe = TopicPartition(f"coterie-{secrets.token_hex(16)}", 0)
     error: CoterieError | None
-    fetched = await admin.list_groups_offsets({group_id: [probe]})
+    fetched = await admin.group_offsets.fetch_many({group_id: [probe]})
     if group_id in fetched.values:
         error = fetched.values[group_id].errors.get(probe)
     else:  # a share group, whose offsets have another API
-        error = (await admin.describe_topics([probe.topic])).errors.get(probe.topic)
+        error = (await admin.topics.describe([probe.topic])).errors.get(probe.topic)
     return (
         isinstance(error, ApiError)
         and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -77,7 +77,7 @@ async def _is_any_topic_refused(admin: AdminClient, group_id: GroupId) -> bool:
 
 async def _is_any_topic_denied(admin: AdminClient) -> bool:
     try:
-        bindings = await admin.describe_acls(_DENIED)
+        bindings = await admin.acls.describe(_DENIED)
     except CoterieError:  # no right to list bindings, or a broker without any
         return False
     denied = {

@@ -170,8 +170,8 @@ async def group_lag(
     wanted = tuple(dict.fromkeys(group_ids))
     stages = _stages(progress, len(wanted), count=4)
     described, commits = await asyncio.gather(
-        admin.describe_groups(wanted, progress=stages[0]),
-        admin.list_groups_offsets(dict.fromkeys(wanted, None), progress=stages[1]),
+        admin.groups.describe(wanted, progress=stages[0]),
+        admin.group_offsets.fetch_many(dict.fromkeys(wanted, None), progress=stages[1]),
     )
     share_ids = [
         each.group_id
@@ -179,7 +179,7 @@ async def group_lag(
         if each.type is GroupType.SHARE
     ]
     if share_ids:
-        shares = await admin.list_share_groups_offsets(dict.fromkeys(share_ids))
+        shares = await admin.share_groups.fetch_offsets(dict.fromkeys(share_ids))
         commits = _with_share_groups(commits, shares)
     else:
         shares = Results()
@@ -206,8 +206,10 @@ async def group_lag(
     # Log ends are read after the commits: a group that commits meanwhile is never ahead
     # of an older end.
     starts, ends = await asyncio.gather(
-        admin.list_offsets(dict.fromkeys(partitions, EARLIEST), progress=stages[2]),
-        admin.list_offsets(
+        admin.logs.list_offsets(
+            dict.fromkeys(partitions, EARLIEST), progress=stages[2]
+        ),
+        admin.logs.list_offsets(
             dict.fromkeys(partitions, LATEST),
             committed_only=committed_only,
             progress=stages[3],

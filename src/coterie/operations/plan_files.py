@@ -308,6 +308,11 @@ class Verdict(Enum):
         """Whether the group is in the planned state."""
         return self in {Verdict.DONE, Verdict.ALREADY}
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether the item, or a part of it, was not written as planned."""
+        return self in {Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL}
+
 
 @dataclass(frozen=True, slots=True)
 class ItemResult:

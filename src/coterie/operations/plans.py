@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import (
     GroupDescription,
@@ -289,7 +289,7 @@ async def plan_delete_offsets(
         for at in (*group.committed, *group.offsets.errors)
     }
     topics = {each.topic for each in scope} if scope else with_offsets
-    described = await admin.describe_topics(sorted(topics)) if topics else Results()
+    described = await admin.topics.describe(sorted(topics)) if topics else Results()
     unknown = {
         each: described.errors[each]
         for each in topics - with_offsets

@@ -465,7 +465,7 @@ async def _list_offsets(
 ) -> Results[TopicPartition, LogOffsetInfo]:
     if not partitions:
         return Results()
-    return await admin.list_offsets(dict.fromkeys(sorted(partitions), spec))
+    return await admin.logs.list_offsets(dict.fromkeys(sorted(partitions), spec))
 
 
 async def write_offsets(
@@ -482,7 +482,7 @@ async def write_offsets(
     try:
         if is_share:
             starts = {at: each.offset for at, each in offsets.items()}
-            return await admin.alter_share_group_offsets(group_id, starts)
-        return await admin.alter_group_offsets(group_id, offsets)
+            return await admin.share_groups.alter_offsets(group_id, starts)
+        return await admin.group_offsets.alter(group_id, offsets)
     except CoterieError as error:
         return Results({}, dict.fromkeys(offsets, error))

@@ -216,12 +216,12 @@ async def _listings(admin: AdminClient, selection: Selection) -> GroupListings:
     """List groups, filtered by the brokers when all of them can (E28-07)."""
     if selection.states or selection.types:
         try:
-            return await admin.list_groups(
+            return await admin.groups.list(
                 states=selection.states, types=selection.types
             )
         except UnsupportedByBroker:
             pass
-    return await admin.list_groups()
+    return await admin.groups.list()
 
 
 async def _filter_listings(
@@ -237,7 +237,7 @@ async def _filter_listings(
     ]
     filled, errors = dict(found), dict[GroupId, CoterieError]()
     if incomplete:
-        described = await admin.describe_groups(incomplete)
+        described = await admin.groups.describe(incomplete)
         filled |= {
             key: GroupListing(
                 key,
@@ -296,7 +296,7 @@ async def _existing_topics(
     committed = {topic for group in groups for topic in committed_topics(group)}
     if not committed:
         return frozenset()
-    described = await admin.describe_topics(sorted(committed))
+    described = await admin.topics.describe(sorted(committed))
     hidden = {topic for topic, error in described.errors.items() if not is_gone(error)}
     return frozenset(described.values) | hidden
 
@@ -392,7 +392,7 @@ async def resolve_partitions(
     whole = sorted({each.topic for each in selectors if each.partitions is None})
     if not whole:
         return ScopePartitions(tuple(sorted(named)))
-    found = await admin.describe_topics(whole)
+    found = await admin.topics.describe(whole)
     for description in found.values.values():
         named.update(description.all_partitions)
     return ScopePartitions(tuple(sorted(named)), tuple(sorted(found.errors.items())))

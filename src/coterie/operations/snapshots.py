@@ -151,7 +151,7 @@ async def open_snapshot(
     the first group. Raises ClientError.
     """
     now = now or datetime.now(UTC)
-    cluster = await admin.describe_cluster()
+    cluster = await admin.brokers.describe()
     taken_at = utc_text(round(now.timestamp() * 1000))
     head = SnapshotHead(new_id(now), taken_at, cluster.cluster_id, command, plan_id)
     return SnapshotWriter(directory, head)

@@ -116,7 +116,7 @@ async def time_lags(
     offsets: dict[TopicPartition, list[LogOffset]] = defaultdict(list)
     for each in behind[:FETCHES_MAX]:
         offsets[each.partition].append(each.next_offset)
-    fetched = await admin.first_records(offsets, committed_only=committed_only)
+    fetched = await admin.records.first(offsets, committed_only=committed_only)
     for each in behind[:FETCHES_MAX]:
         if (records := fetched.values.get(each.partition)) is not None:
             lags[each] = _age(each, records[each.next_offset], now_ms)
@@ -140,7 +140,7 @@ async def _run_round(admin: AdminClient, searches: Iterable[_Search]) -> None:
     # Two positions of one partition take two requests.
     for batch in _one_a_partition(searches, lambda each: each.position.partition):
         guesses = {at: AtTime(each.guess_ms()) for at, each in batch.items()}
-        listed = await admin.list_offsets(guesses)
+        listed = await admin.logs.list_offsets(guesses)
         for at, search in batch.items():
             search.narrow(guesses[at].timestamp_ms, listed.values.get(at))
 

@@ -29,7 +29,7 @@ async def read_topic_ids(admin: AdminClient, topics: Iterable[TopicName]) -> Top
     wanted = sorted(set(topics))
     if not wanted:
         return {}
-    described = await admin.describe_topics(wanted)
+    described = await admin.topics.describe(wanted)
     ids: dict[TopicName, str | None] = {}
     for name, topic in described.values.items():
         if topic.topic_id is not None:

@@ -86,8 +86,8 @@ class _Logs:
         if not partitions:
             return cls(Results(), Results(), {})
         starts, ends, topic_ids = await asyncio.gather(
-            admin.list_offsets(dict.fromkeys(partitions, EARLIEST)),
-            admin.list_offsets(dict.fromkeys(partitions, LATEST)),
+            admin.logs.list_offsets(dict.fromkeys(partitions, EARLIEST)),
+            admin.logs.list_offsets(dict.fromkeys(partitions, LATEST)),
             read_topic_ids(admin, (each.topic for each in partitions)),
         )
         return cls(starts, ends, topic_ids)

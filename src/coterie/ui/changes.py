@@ -153,7 +153,7 @@ class Changes:
                 "this preview was applied already, or is too old: make a new one"
             )
         async with self._lock:
-            cluster = await self._admin.describe_cluster()
+            cluster = await self._admin.brokers.describe()
             now = datetime.now(UTC)
             head = SnapshotHead(
                 f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
@@ -180,7 +180,7 @@ class Changes:
     async def snapshots(self) -> Row:
         """Return the latest changes of this cluster that can be undone, newest first.
         Raises CoterieError."""
-        cluster = await self._admin.describe_cluster()
+        cluster = await self._admin.brokers.describe()
         found = await asyncio.to_thread(
             lambda: [
                 {
@@ -198,7 +198,7 @@ class Changes:
 
     async def _plan_undo(self, snapshot_id: str) -> Sequence[GroupPlan]:
         snapshot = read_snapshot(self._snapshots, snapshot_id)
-        cluster = await self._admin.describe_cluster()
+        cluster = await self._admin.brokers.describe()
         if cluster.cluster_id != snapshot.head.cluster_id:
             raise SettingError(
                 f"snapshot {snapshot_id} is of cluster {snapshot.head.cluster_id}, and"

@@ -200,7 +200,7 @@ class LiveGroups:
         CoterieError."""
         is_first = not self._cluster
         if is_first:
-            cluster = await self._admin.describe_cluster()
+            cluster = await self._admin.brokers.describe()
             self._cluster = {
                 "id": cluster.cluster_id,
                 "nodes": [str(node) for node in cluster.nodes],

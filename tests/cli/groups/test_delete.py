@@ -24,20 +24,20 @@ def test_groups_are_deleted_and_each_failure_is_reported(shell: WriteShell) -> N
     assert shell.code == 1
     assert "group live: NON_EMPTY_GROUP: the group has members" in shell.error
     assert "group nobody: GROUP_ID_NOT_FOUND" in shell.error
-    assert list(shell.admin.groups) == ["live"]
+    assert list(shell.admin.known_groups) == ["live"]
 
 
 def test_delete_is_a_dry_run_by_default(shell: WriteShell) -> None:
     shell("delete g")
     assert shell.code == 0
-    assert "g" in shell.admin.groups
+    assert "g" in shell.admin.known_groups
 
 
 def test_a_group_without_offsets_can_be_deleted(shell: WriteShell) -> None:
-    shell.admin.groups["g"].offsets.clear()
+    shell.admin.known_groups["g"].offsets.clear()
     (row,) = shell.write("delete g").splitlines()[1:]
     assert row.split() == ["g", *"-------", "done"]
-    assert "g" not in shell.admin.groups
+    assert "g" not in shell.admin.known_groups
 
 
 def test_members_are_removed(shell: WriteShell) -> None:
@@ -46,7 +46,7 @@ def test_members_are_removed(shell: WriteShell) -> None:
         "live   m1           -            done\n"
     )
     assert shell.error == "1 member of live is selected\n"
-    assert shell.admin.groups["live"].members == ("m2",)
+    assert shell.admin.known_groups["live"].members == ("m2",)
     assert shell("remove-members live --all").splitlines()[1].endswith("planned")
     shell("remove-members g --all")
     assert "there is nothing to do" in shell.error

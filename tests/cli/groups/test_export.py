@@ -46,14 +46,14 @@ def address() -> Iterator[str]:
 
 async def _fill(server: ThreadServer, address: str) -> None:
     async with AdminClient(address, OPTIONS) as admin:
-        (await admin.create_topics([NewTopic("orders", 2, 1)])).all()
+        (await admin.topics.create([NewTopic("orders", 2, 1)])).all()
         with server.client() as client:
             batch = batch_of(b"v", timestamp_ms=time.time_ns() // 1_000_000)
             for _ in range(10):
                 client.call(produce_request(batch, topic="orders"), BY_NAME)
         for name, offset in (("billing", 4), ("audit", 10)):
             at = {TopicPartition("orders", 0): CommittedOffset(offset)}
-            (await admin.alter_group_offsets(name, at)).all()
+            (await admin.group_offsets.alter(name, at)).all()
 
 
 def once(address: str, capsys: pytest.CaptureFixture[str], *words: str) -> Samples:
@@ -94,7 +94,7 @@ def test_options_select_groups_topics_and_names(
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    admin = CliAdmin(logs={TopicPartition("t", 0): FakeLog.of(0, 100)})
+    admin = CliAdmin(known_logs={TopicPartition("t", 0): FakeLog.of(0, 100)})
     admin.add(group("orders"), t=40)
     admin.add(group("hidden"), t=40)
     return make_shell(admin, monkeypatch, capsys)

@@ -32,7 +32,7 @@ class CliShareAdmin(ShareCluster, CliAdmin):
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    admin = CliShareAdmin(logs={T0: FakeLog.of(0, 100), T1: FakeLog.of(0, 50)})
+    admin = CliShareAdmin(known_logs={T0: FakeLog.of(0, 100), T1: FakeLog.of(0, 50)})
     admin.add(group("orders", member("m", ("t", 0)), type=GroupType.CONSUMER), t=90)
     admin.add_share_group("shared", {T0: ShareOffset(40, 1, 55), T1: None})
     streaming = MemberDescription(

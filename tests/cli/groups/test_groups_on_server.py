@@ -40,15 +40,15 @@ def server() -> Iterator[str]:
 async def _make_groups(server: ThreadServer, address: str) -> None:
     async with AdminClient(address, OPTIONS) as admin:
         topics = [NewTopic("t", 2, 1), NewTopic("u", 1, 1)]
-        (await admin.create_topics(topics)).all()
+        (await admin.topics.create(topics)).all()
         now_ms = round(time.time() * 1000)
         with server.client() as client:
             for number in range(10):  # the last one is an hour old
                 batch = batch_of(b"v", timestamp_ms=now_ms - (10 - number) * HOUR_MS)
                 client.call(produce_request(batch, topic="t"), BY_NAME)
         a = {T0: CommittedOffset(4), T1: CommittedOffset(0), U0: CommittedOffset(0)}
-        (await admin.alter_group_offsets("a", a)).all()
-        (await admin.alter_group_offsets("b", {T0: CommittedOffset(10)})).all()
+        (await admin.group_offsets.alter("a", a)).all()
+        (await admin.group_offsets.alter("b", {T0: CommittedOffset(10)})).all()
 
 
 class Cli:

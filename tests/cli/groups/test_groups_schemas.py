@@ -25,7 +25,7 @@ LINES = (
 def test_each_schema_has_its_documented_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    admin = CliAdmin(logs={TopicPartition("t", 0): FakeLog.of(0, 9)})
+    admin = CliAdmin(known_logs={TopicPartition("t", 0): FakeLog.of(0, 9)})
     admin.add(group("g", member("m", ("t", 0))), t=1)
     shell = make_shell(admin, monkeypatch, capsys)
     lines = []

@@ -34,7 +34,7 @@ MEMBER = MemberDescription(
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     logs = {T0: FakeLog.of(10, 100), T1: FakeLog.of(0, 50)}
-    admin = CliAdmin(logs={**logs, TopicPartition("u", 0): FakeLog.of(0, 9)})
+    admin = CliAdmin(known_logs={**logs, TopicPartition("u", 0): FakeLog.of(0, 9)})
     admin.add(group("orders", MEMBER, type=GroupType.CONSUMER), t=40, u=9)
     admin.add(group("audit", state=GroupState.EMPTY), t=5)
     now = datetime(1970, 1, 1, 0, 10, tzinfo=UTC)
@@ -270,7 +270,7 @@ def test_a_group_that_cannot_be_read_does_not_affect_the_others(shell: Shell) ->
 
 
 def test_a_deleted_topic_does_not_affect_other_groups_or_topics(shell: Shell) -> None:
-    del shell.admin.logs[T0]
+    del shell.admin.known_logs[T0]
     rows = shell("groups describe --all").splitlines()
     assert [row.split()[-1] for row in rows[1:]] == [
         "UNKNOWN_TOPIC_OR_PARTITION",
@@ -296,8 +296,8 @@ def test_the_error_of_a_failed_group_is_reported_once(shell: Shell) -> None:
 
 
 def test_a_note_reports_a_rebalancing_group(shell: Shell) -> None:
-    orders = shell.admin.groups["orders"]
-    shell.admin.groups["orders"] = replace(orders, state=GroupState.RECONCILING)
+    orders = shell.admin.known_groups["orders"]
+    shell.admin.known_groups["orders"] = replace(orders, state=GroupState.RECONCILING)
     shell("groups describe orders")
     assert shell.error == (
         "warning: owners may change, because of a rebalance in orders\n"

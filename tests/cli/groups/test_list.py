@@ -30,7 +30,7 @@ MEMBER = MemberDescription(
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    admin = CliAdmin(logs={TopicPartition("t", 0): FakeLog.of(0, 1_000)})
+    admin = CliAdmin(known_logs={TopicPartition("t", 0): FakeLog.of(0, 1_000)})
     admin.add(group("orders", member("m", ("t", 0)), type=GroupType.CONSUMER), t=990)
     admin.add(group("audit", state=GroupState.EMPTY), t=10)
     admin.add(group("by-hand", protocol_type="", state=GroupState.EMPTY))
@@ -190,7 +190,7 @@ def test_a_note_reports_a_pattern_without_matches(shell: Shell, verb: str) -> No
 def test_members_of_a_consumer_group_are_listed(shell: Shell) -> None:
     classic = replace(MEMBER, member_id="m2", instance_id=None, is_classic=True)
     upgraded = replace(MEMBER, is_classic=False, subscribed_topic_regex="t.*")
-    shell.admin.groups["orders"] = replace(
+    shell.admin.known_groups["orders"] = replace(
         group("orders", upgraded, replace(classic, assignment=())),
         type=GroupType.CONSUMER,
         group_epoch=8,
@@ -207,7 +207,7 @@ def test_members_of_a_classic_group_are_listed_with_their_generation(
         member("m", ("t", 0)), protocols=("range", "sticky"), subscribed_topics=("t",)
     )
     old = group("old", leader)
-    shell.admin.groups["old"] = replace(old, generation_id=3, leader_id="m-id")
+    shell.admin.known_groups["old"] = replace(old, generation_id=3, leader_id="m-id")
     (item,) = shell.json("groups members old")["items"]
     assert (item["protocol"], item["generation_id"], item["is_leader"]) == (
         "classic",
@@ -233,7 +233,7 @@ def test_empty_groups_are_notes_and_missing_groups_are_failures(
 
 def test_an_unreported_member_protocol_is_null(shell: Shell) -> None:
     orders = group("orders", MEMBER)
-    shell.admin.groups["orders"] = replace(
+    shell.admin.known_groups["orders"] = replace(
         orders, type=GroupType.CONSUMER, group_epoch=8
     )
     (item,) = shell.json("groups members orders")["items"]

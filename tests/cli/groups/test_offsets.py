@@ -28,7 +28,7 @@ def test_offsets_are_listed(shell: WriteShell) -> None:
 
 
 def test_an_offset_in_an_open_transaction_is_an_error(shell: WriteShell) -> None:
-    shell.admin.groups["g"].unstable.add(B0)
+    shell.admin.known_groups["g"].unstable.add(B0)
     last = shell("offsets list g").splitlines()[-1]
     assert last.split() == ["g", "b", "0", *"---", "UNSTABLE_OFFSET_COMMIT"]
     assert shell.code == 1
@@ -37,7 +37,7 @@ def test_an_offset_in_an_open_transaction_is_an_error(shell: WriteShell) -> None
 def test_offsets_are_set_to_the_given_values(shell: WriteShell) -> None:
     table = shell.write("offsets set g a:0=99 a:1=0 --metadata mine")
     assert "out-of-range,skips" in table
-    assert shell.admin.groups["g"].offsets == {
+    assert shell.admin.known_groups["g"].offsets == {
         A0: CommittedOffset(99, None, "mine"),
         A1: CommittedOffset(0, None, "mine"),
         B0: CommittedOffset(7),
@@ -46,7 +46,7 @@ def test_offsets_are_set_to_the_given_values(shell: WriteShell) -> None:
 
 def test_metadata_is_kept_by_default(shell: WriteShell) -> None:
     shell.write("offsets set g a:0=4")
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(4, 1, "m")
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(4, 1, "m")
 
 
 def test_the_preview_reports_an_unknown_partition(shell: WriteShell) -> None:
@@ -70,22 +70,22 @@ def test_offsets_are_deleted(shell: WriteShell) -> None:
         ["deleted", "done"],
         ["to", "do"],
     ]
-    assert list(shell.admin.groups["g"].offsets) == [B0]
+    assert list(shell.admin.known_groups["g"].offsets) == [B0]
     shell("offsets delete g")
     assert shell.code == 2
     assert "no partitions are selected" in shell.error
 
 
 def test_exported_offsets_can_be_imported(shell: WriteShell) -> None:
-    before = dict(shell.admin.groups["g"].offsets)
+    before = dict(shell.admin.known_groups["g"].offsets)
     shell("offsets export g h --to HOME/offsets.json")
     assert shell.error == "exported 3 offsets of 2 groups\n"
     shell.write("delete g")
     shell.write("offsets import HOME/offsets.json")
     assert shell.code == 0
-    assert shell.admin.groups["g"].offsets == before
+    assert shell.admin.known_groups["g"].offsets == before
     shell.write("offsets import HOME/offsets.json --group g --as new")
-    assert shell.admin.groups["new"].offsets == before
+    assert shell.admin.known_groups["new"].offsets == before
 
 
 def test_an_export_is_printed_to_stdout_by_default(shell: WriteShell) -> None:
@@ -113,7 +113,7 @@ def test_csv_has_the_format_of_kafka_consumer_groups_sh(shell: WriteShell) -> No
     assert shell("offsets export h g --format csv") == "g,a,0,5\ng,b,0,7\nh,a,0,9\n"
     shell("offsets export g --format csv --to HOME/g.csv")
     shell.write("offsets import HOME/g.csv --group new")
-    assert shell.admin.groups["new"].offsets == {
+    assert shell.admin.known_groups["new"].offsets == {
         A0: CommittedOffset(5),
         B0: CommittedOffset(7),
     }
@@ -122,7 +122,7 @@ def test_csv_has_the_format_of_kafka_consumer_groups_sh(shell: WriteShell) -> No
 def test_the_counts_of_an_incomplete_export_are_those_of_its_offsets(
     shell: WriteShell,
 ) -> None:
-    shell.admin.groups["g"].unstable.add(B0)
+    shell.admin.known_groups["g"].unstable.add(B0)
     shell("offsets export g nobody --to HOME/offsets.json")
     assert shell.code == 1
     assert "exported 1 offset of 1 group\n" in shell.error
@@ -135,23 +135,23 @@ def test_csv_with_a_byte_order_mark_is_imported_into_its_group(
 ) -> None:
     (shell.home / "g.csv").write_bytes("new,a,0,3\r\n".encode(encoding))
     shell.write("offsets import HOME/g.csv")
-    assert shell.admin.groups["new"].offsets == {A0: CommittedOffset(3)}
-    assert not [each for each in shell.admin.groups if "\ufeff" in each]
+    assert shell.admin.known_groups["new"].offsets == {A0: CommittedOffset(3)}
+    assert not [each for each in shell.admin.known_groups if "\ufeff" in each]
 
 
 def test_offsets_of_a_group_with_a_line_feed_are_imported_into_it(
     shell: WriteShell,
 ) -> None:
-    shell.admin.groups["g\nh"] = shell.admin.groups.pop("g")
+    shell.admin.known_groups["g\nh"] = shell.admin.known_groups.pop("g")
     shell("offsets export --all --format csv --to HOME/all.csv")
-    shell.admin.groups["h"].offsets.clear()
-    shell.admin.groups["g\nh"].offsets.clear()
+    shell.admin.known_groups["h"].offsets.clear()
+    shell.admin.known_groups["g\nh"].offsets.clear()
     shell.write("offsets import HOME/all.csv")
-    assert shell.admin.groups["g\nh"].offsets == {
+    assert shell.admin.known_groups["g\nh"].offsets == {
         A0: CommittedOffset(5),
         B0: CommittedOffset(7),
     }
-    assert shell.admin.groups["h"].offsets == {A0: CommittedOffset(9)}
+    assert shell.admin.known_groups["h"].offsets == {A0: CommittedOffset(9)}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,9 @@ def test_an_existing_file_is_not_overwritten(shell: WriteShell) -> None:
 
 
 def test_a_preview_refuses_what_the_coordinator_refuses(shell: WriteShell) -> None:
-    shell.admin.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
+    shell.admin.known_groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(
+        1
+    )
     shell("offsets delete g --partitions gone")
     assert shell.code == 1
     assert "there is nothing to do" not in shell.error

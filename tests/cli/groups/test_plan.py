@@ -36,12 +36,18 @@ def test_a_plan_can_be_written_and_reviewed_and_applied_and_undone(
 
     assert "done" in shell.write("apply HOME/p.json")
     assert [each["verdict"] for each in results(shell)] == ["done", "done"]
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
 
     (snapshot_id,) = shell.snapshot_ids
     shell.write(f"undo {snapshot_id}")
-    assert shell.admin.groups["g"].offsets == small_cluster().groups["g"].offsets
-    assert shell.admin.groups["h"].offsets == small_cluster().groups["h"].offsets
+    assert (
+        shell.admin.known_groups["g"].offsets
+        == small_cluster().known_groups["g"].offsets
+    )
+    assert (
+        shell.admin.known_groups["h"].offsets
+        == small_cluster().known_groups["h"].offsets
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,7 @@ def test_an_import_can_be_planned(shell: WriteShell) -> None:
     (shell.home / "o.csv").write_text("g,a,0,3\n")
     shell("plan HOME/p.json import HOME/o.csv")
     shell.write("apply HOME/p.json")
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(3, 1, "m")
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(3, 1, "m")
 
 
 def test_a_group_that_cannot_be_planned_is_reported_and_omitted(
@@ -92,7 +98,7 @@ def test_no_file_is_written_for_an_empty_plan(shell: WriteShell) -> None:
 
 def test_a_changed_group_is_refused_and_the_rest_is_applied(shell: WriteShell) -> None:
     shell("plan HOME/p.json delete g h")
-    shell.admin.groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
+    shell.admin.known_groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
     table = shell.write("apply HOME/p.json")
     assert [row.split()[-1] for row in table.splitlines()[1:]] == [
         *("refused", "refused"),
@@ -104,7 +110,7 @@ def test_a_changed_group_is_refused_and_the_rest_is_applied(shell: WriteShell) -
         in shell.error
     )
     assert shell.error.endswith("ok=1 failed=1 (groups)\n")
-    assert sorted(shell.admin.groups) == ["g", "live"]
+    assert sorted(shell.admin.known_groups) == ["g", "live"]
     assert [each["verdict"] for each in results(shell)] == ["refused", "done"]
     (item,) = shell.json("apply HOME/p.json --item delete-group:g")["items"][:1]
     assert item["error"]["code"] == "REFUSED"
@@ -112,16 +118,16 @@ def test_a_changed_group_is_refused_and_the_rest_is_applied(shell: WriteShell) -
 
 def test_force_applies_a_refused_item(shell: WriteShell) -> None:
     shell("plan HOME/p.json delete g")
-    shell.admin.groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
+    shell.admin.known_groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
     shell.write("apply HOME/p.json --force")
     assert shell.code == 0
     assert "group g is written with --force: a-0 was at 5" in shell.error
-    assert "g" not in shell.admin.groups
+    assert "g" not in shell.admin.known_groups
 
 
 def test_rows_have_the_offsets_just_before_the_write(shell: WriteShell) -> None:
     shell("plan HOME/p.json reset g --to-earliest")
-    shell.admin.groups["g"].offsets[A0] = CommittedOffset(8)
+    shell.admin.known_groups["g"].offsets[A0] = CommittedOffset(8)
     refused = shell.json("apply HOME/p.json")["items"]
     assert [each["prior_offset"] for each in refused] == [8, 7]
     written = shell.json("apply HOME/p.json --force --yes")["items"]
@@ -133,7 +139,7 @@ def test_rows_have_the_offsets_just_before_the_write(shell: WriteShell) -> None:
 
 def test_a_forced_delete_has_a_row_for_each_current_offset(shell: WriteShell) -> None:
     shell("plan HOME/p.json delete h")
-    shell.admin.groups["h"].offsets[B0] = CommittedOffset(3)
+    shell.admin.known_groups["h"].offsets[B0] = CommittedOffset(3)
     items = shell.json("apply HOME/p.json --force --yes")["items"]
     assert [(each["topic"], each["prior_offset"]) for each in items] == [
         ("a", 9),
@@ -145,11 +151,11 @@ def test_an_applied_item_is_skipped_by_the_next_run(shell: WriteShell) -> None:
     shell("plan HOME/p.json reset g h --to-earliest")
     assert "reset:h" in shell("apply HOME/p.json --wide")
     shell.write("apply HOME/p.json --item reset:h")
-    shell.admin.groups["h"].offsets[A0] = CommittedOffset(10)
+    shell.admin.known_groups["h"].offsets[A0] = CommittedOffset(10)
     shell.write("apply HOME/p.json")
     assert shell.code == 0
     assert [each["item_id"] for each in results(shell)] == ["reset:h", "reset:g"]
-    assert shell.admin.groups["h"].offsets[A0] == CommittedOffset(10)
+    assert shell.admin.known_groups["h"].offsets[A0] == CommittedOffset(10)
 
 
 def test_a_plan_for_another_cluster_is_refused(shell: WriteShell) -> None:
@@ -222,27 +228,30 @@ def test_an_undo_is_a_dry_run_by_default(shell: WriteShell) -> None:
     assert [row.split()[-2:] for row in table.splitlines()[1:]] == [
         ["no-commit", "planned"]
     ] * 2
-    assert "g" not in shell.admin.groups
+    assert "g" not in shell.admin.known_groups
 
 
 def test_an_undo_can_be_undone(shell: WriteShell) -> None:
     shell.write("delete g")
     shell.write(f"undo {shell.snapshot_ids[0]}")
-    assert shell.admin.groups["g"].offsets[B0] == CommittedOffset(7)
+    assert shell.admin.known_groups["g"].offsets[B0] == CommittedOffset(7)
     shell.write(f"undo {shell.snapshot_ids[1]}")
-    assert "g" not in shell.admin.groups
+    assert "g" not in shell.admin.known_groups
 
 
 def test_a_group_changed_since_the_write_is_not_restored(shell: WriteShell) -> None:
     shell.write("reset g --to-earliest")
-    shell.admin.groups["g"].offsets[A0] = CommittedOffset(4)
+    shell.admin.known_groups["g"].offsets[A0] = CommittedOffset(4)
     (snapshot_id,) = shell.snapshot_ids
     shell.write(f"undo {snapshot_id}")
     assert shell.code == 1
     assert "a-0 moved on since the write" in shell.error
     shell.write(f"undo {snapshot_id} --force")
     assert shell.code == 0
-    assert shell.admin.groups["g"].offsets == small_cluster().groups["g"].offsets
+    assert (
+        shell.admin.known_groups["g"].offsets
+        == small_cluster().known_groups["g"].offsets
+    )
 
 
 def test_a_snapshot_of_another_cluster_is_refused(shell: WriteShell) -> None:

@@ -47,7 +47,7 @@ def test_the_groups_are_reported_before_they_are_written(shell: WriteShell) -> N
     assert first == "2 groups are selected: g, h"
     (snapshot_id,) = shell.snapshot_ids
     assert last == f"to undo: coterie groups undo {snapshot_id} --execute"
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_group_with_members_fails_and_the_others_are_reset(shell: WriteShell) 
         " Stable: stop them, or remove them with `coterie groups remove-members`"
         in shell.error
     )
-    assert shell.admin.groups["g"].offsets[B0] == CommittedOffset(0)
+    assert shell.admin.known_groups["g"].offsets[B0] == CommittedOffset(0)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_offsets_are_read_from_a_file(shell: WriteShell) -> None:
 
 def test_metadata_can_be_dropped(shell: WriteShell) -> None:
     shell.write("reset g --to-offset 3 --partitions a --drop-metadata")
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(3)
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(3)
 
 
 def test_a_topic_restricts_the_partitions(shell: WriteShell) -> None:
@@ -137,7 +137,7 @@ def test_a_topic_restricts_the_partitions(shell: WriteShell) -> None:
     shell("reset g h --to-earliest --topic a --print-kafka-command")
     assert "--group g --group h --topic a --to-earliest" in shell.error
     shell.write("offsets delete g --topic b")
-    assert list(shell.admin.groups["g"].offsets) == [A0]
+    assert list(shell.admin.known_groups["g"].offsets) == [A0]
     assert "a" not in shell("offsets list g --topic b").replace("PARTITION", "")
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_topic_has_a_separate_row(shell: WriteShell) -> None:
         *("failed", "UNKNOWN_TOPIC_OR_PARTITION"),
     ]
     assert shell.code == 1
-    assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
+    assert shell.admin.known_groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
 
 
 def test_json_has_every_value(shell: WriteShell) -> None:
@@ -386,12 +386,14 @@ def test_a_group_is_cloned(shell: WriteShell) -> None:
     shell.write("clone g new")
     assert shell.code == 0
     assert shell.error.startswith("new gets the offsets of g\n")
-    assert shell.admin.groups["new"].offsets == shell.admin.groups["g"].offsets
+    assert (
+        shell.admin.known_groups["new"].offsets == shell.admin.known_groups["g"].offsets
+    )
 
 
 def test_only_selected_topics_are_cloned(shell: WriteShell) -> None:
     shell.write("clone g h --topic b")
-    assert shell.admin.groups["h"].offsets == {
+    assert shell.admin.known_groups["h"].offsets == {
         A0: CommittedOffset(9),
         B0: CommittedOffset(7),
     }

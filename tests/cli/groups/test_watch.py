@@ -49,15 +49,15 @@ class MovingAdmin(CliAdmin):
         committed = self.commits["orders"][T0]
         assert committed is not None
         self.commits["orders"] = {T0: committed + 20}
-        log = self.logs[T0]
-        self.logs[T0] = FakeLog.of(log.start, log.end + 5)
+        log = self.known_logs[T0]
+        self.known_logs[T0] = FakeLog.of(log.start, log.end + 5)
         self.before_measurement(self.measurements)
         return await super().describe_groups(*arguments, **options)
 
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    admin = MovingAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin = MovingAdmin(known_logs={T0: FakeLog.of(0, 100)})
     admin.add(group("orders", member("m", ("t", 0))), t=0)
     start = datetime(2026, 1, 2, tzinfo=UTC)
     monkeypatch.setattr(

@@ -67,7 +67,7 @@ def shell(
     tmp_path: Path,
 ) -> WriteShell:
     model = small_cluster()
-    admin = WriteAdmin(groups=model.groups, logs=model.logs)
+    admin = WriteAdmin(known_groups=model.known_groups, known_logs=model.known_logs)
 
     def open_admin(_: argparse.Namespace) -> WriteAdmin:
         return admin

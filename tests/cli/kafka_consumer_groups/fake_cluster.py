@@ -58,9 +58,9 @@ class FakeCluster(FakeAdmin):
         return Results(dict.fromkeys(deleted), errors)
 
     def _delete_error(self, group_id: GroupId) -> CoterieError | None:
-        if group_id not in self.groups:
+        if group_id not in self.known_groups:
             return self.group_error(group_id)
-        if self.groups[group_id].state.is_active:
+        if self.known_groups[group_id].state.is_active:
             return ApiError(ErrorCode.NON_EMPTY_GROUP, "our words")
         return None
 

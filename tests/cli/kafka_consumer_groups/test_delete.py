@@ -16,7 +16,9 @@ from .fake_cluster import FakeCluster, RunLine, is_golden, runner_for
 @pytest.fixture
 def cluster() -> FakeCluster:
     cluster = FakeCluster()
-    cluster.logs = {TopicPartition("t", each): FakeLog.of(0, 9) for each in range(12)}
+    cluster.known_logs = {
+        TopicPartition("t", each): FakeLog.of(0, 9) for each in range(12)
+    }
     cluster.add(group("active", member("m", ("t", 0))), t=1)
     cluster.add(group("e1", state=GroupState.EMPTY), t=1)
     cluster.add(group("e2", state=GroupState.EMPTY), t=1)

@@ -23,7 +23,7 @@ from .fake_cluster import FakeCluster, RunLine, is_golden, runner_for
 def cluster() -> FakeCluster:
     """Return a cluster with a classic group, an Empty group and a consumer group."""
     cluster = FakeCluster()
-    cluster.logs = {
+    cluster.known_logs = {
         TopicPartition("orders", 0): FakeLog.of(0, 150),
         TopicPartition("orders", 1): FakeLog.of(0, 10),
         TopicPartition("cut", 0): FakeLog.of(40, 50),
@@ -185,7 +185,7 @@ def test_a_group_that_cannot_be_described_does_not_affect_the_others(
 def test_a_deleted_topic_does_not_affect_other_rows(
     cluster: FakeCluster, run: RunLine
 ) -> None:
-    del cluster.logs[TopicPartition("cut", 0)]
+    del cluster.known_logs[TopicPartition("cut", 0)]
     result = run("--describe --group reads")
     assert result.stderr == "\nError: Consumer group 'reads', cut-0: no such topic\n"
     rows = [line.split()[1:6] for line in result.stdout.splitlines()[2:]]

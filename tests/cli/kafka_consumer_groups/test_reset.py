@@ -22,7 +22,7 @@ NO_EXECUTE = "WARN: No action will be performed as the --execute option is missi
 @pytest.fixture
 def cluster() -> FakeCluster:
     cluster = FakeCluster()
-    cluster.logs = {
+    cluster.known_logs = {
         T0: FakeLog.of(10, 20),
         T1: FakeLog.of(0, 30),
         T2: FakeLog.of(0, 0),

@@ -62,7 +62,7 @@ def admin() -> CliAdmin:
     logs = {
         TopicPartition(*each): FakeLog.of(1_234_000, 1_234_567) for each in partitions
     }
-    admin = CliAdmin(logs=logs)
+    admin = CliAdmin(known_logs=logs)
     orders = [make_member("orders", 1, *partitions[:2])]
     orders.append(make_member("orders", 2, partitions[2]))
     payments = replace(make_member("payments", 1, partitions[0]), instance_id="pod-7")
@@ -113,5 +113,5 @@ def test_names_are_whole_on_any_terminal(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, name: str, width: int
 ) -> None:
     text = screen(shell, monkeypatch, COMMANDS[name], width)
-    named = [each for each in shell.admin.groups if each in COMMANDS[name]]
+    named = [each for each in shell.admin.known_groups if each in COMMANDS[name]]
     assert set(named) <= set(text.split())

@@ -30,7 +30,7 @@ T0 = TopicPartition("t", 0)
 def server() -> Iterator[ThreadServer]:
     with ThreadServer(offsets_topic_num_partitions=2) as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
         commit(server, "g", 7)
         yield server
 
@@ -41,7 +41,7 @@ def address(server: ThreadServer) -> str:
 
 def commit(server: ThreadServer, group: str, offset: int) -> None:
     with SyncAdmin(address(server), OPTIONS) as admin:
-        admin.alter_group_offsets(group, {T0: CommittedOffset(offset)}).all()
+        admin.group_offsets.alter(group, {T0: CommittedOffset(offset)}).all()
 
 
 def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> Path:

@@ -205,11 +205,17 @@ def item_for(group_id: str, group: ModelGroup) -> PlanItem:
 def test_a_group_that_changed_after_the_plan_is_never_deleted(
     model: ClusterModel, since: list[Event]
 ) -> None:
-    items = [item_for(group_id, group) for group_id, group in model.groups.items()]
-    before = {group_id: dict(group.offsets) for group_id, group in model.groups.items()}
+    items = [
+        item_for(group_id, group) for group_id, group in model.known_groups.items()
+    ]
+    before = {
+        group_id: dict(group.offsets) for group_id, group in model.known_groups.items()
+    }
     for event in since:
         event.happen(model)
-    after = {group_id: dict(group.offsets) for group_id, group in model.groups.items()}
+    after = {
+        group_id: dict(group.offsets) for group_id, group in model.known_groups.items()
+    }
     for result in applied(model, items):
         item = result.item
         mine = [each for each in since if each.group_id == item.group_id]
@@ -221,7 +227,7 @@ def test_a_group_that_changed_after_the_plan_is_never_deleted(
         )
         is_touched = joined or opened or not same
         assert (result.verdict is Verdict.REFUSED) is is_touched
-        assert (item.group_id in model.groups) is is_touched
+        assert (item.group_id in model.known_groups) is is_touched
 
 
 GROUPS = ("still", "commits", "joined", "came-and-went", "transaction", "gone")
@@ -231,9 +237,9 @@ GROUPS = ("still", "commits", "joined", "came-and-went", "transaction", "gone")
 def server() -> Iterator[ThreadServer]:
     with ThreadServer(offsets_topic_num_partitions=2) as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
             for group_id in GROUPS:
-                admin.alter_group_offsets(group_id, {T0: CommittedOffset(7)}).all()
+                admin.group_offsets.alter(group_id, {T0: CommittedOffset(7)}).all()
         yield server
 
 
@@ -246,7 +252,7 @@ def test_apply_refuses_changed_groups_and_deletes_the_others(
     server: ThreadServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with SyncAdmin(address(server), OPTIONS) as admin:
-        cluster_id = admin.describe_cluster().cluster_id
+        cluster_id = admin.brokers.describe().cluster_id
     rows = {
         "stale_group_candidates": [stale(each) for each in GROUPS],
         "current_groups": [simple(each) for each in GROUPS],
@@ -270,15 +276,15 @@ def test_apply_refuses_changed_groups_and_deletes_the_others(
         "gone": "already",
     }
     with SyncAdmin(address(server), OPTIONS) as admin:
-        left = {each.group_id for each in admin.list_groups().groups}
+        left = {each.group_id for each in admin.groups.list().groups}
     assert left == {"commits", "joined", "came-and-went", "transaction"}
 
 
 async def _change_and_apply(server: ThreadServer, file: Path) -> None:
     """Change groups after the plan was made, then apply it."""
     with SyncAdmin(address(server), OPTIONS) as admin:
-        admin.alter_group_offsets("commits", {T0: CommittedOffset(8)}).all()
-        admin.delete_groups(["gone"]).all()
+        admin.group_offsets.alter("commits", {T0: CommittedOffset(8)}).all()
+        admin.groups.delete(["gone"]).all()
     async with GroupMember(address(server), group_id="came-and-went", topics=["t"]):
         pass
     with server.client() as client:

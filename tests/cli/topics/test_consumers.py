@@ -13,7 +13,7 @@ from tests.operations.fake_admin import FakeLog, group, member
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     logs = {TopicPartition(topic, 0): FakeLog.of(0, 100) for topic in ("t", "u")}
-    admin = CliAdmin(logs=logs)
+    admin = CliAdmin(known_logs=logs)
     two = (member("m", ("t", 0)), member("n", ("u", 0)))
     admin.add(group("both", *two, type=GroupType.CONSUMER), t=40, u=100)
     admin.add(group("past", state=GroupState.EMPTY), t=5)
@@ -54,6 +54,6 @@ def test_groups_of_a_deleted_topic_are_listed(shell: Shell) -> None:
 
 
 def test_a_note_reports_a_topic_without_groups(shell: Shell) -> None:
-    shell.admin.logs[TopicPartition("unread", 0)] = FakeLog.of(0, 1)
+    shell.admin.known_logs[TopicPartition("unread", 0)] = FakeLog.of(0, 1)
     assert shell("topics consumers unread") == ""
     assert (shell.code, shell.error) == (0, "no group reads unread\n")

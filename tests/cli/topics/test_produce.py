@@ -140,7 +140,7 @@ def test_a_line_is_sent_before_the_input_ends(
     key = TopicPartition(topic, 0)
 
     def is_there() -> bool:
-        return admin.list_offsets({key: LATEST}).one(key).offset == 1
+        return admin.logs.list_offsets({key: LATEST}).one(key).offset == 1
 
     with os.fdopen(incoming) as stdin, ThreadPoolExecutor(1) as pool:
         monkeypatch.setattr(sys, "stdin", stdin)

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from coterie.client.admin import transactions as client
-from coterie.client.admin.transactions import TransactionListings
-from coterie.client.cluster import Cluster
+from coterie.client.admin.transactions import TransactionListings, Transactions
 from tests.broker.server.harness import ThreadServer
 from tests.cli.server_shell import ServerShell
 from tests.real_clients.confluent_admin import (
@@ -55,10 +53,10 @@ def transactions(
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Coordinators that list no transaction, so that open ones hang."""
 
-    async def list_nothing(cluster: Cluster, *filters: object) -> TransactionListings:
+    async def list_nothing(_: object, **filters: object) -> TransactionListings:
         return TransactionListings(())
 
-    monkeypatch.setattr(client, "list_transactions", list_nothing)
+    monkeypatch.setattr(Transactions, "list", list_nothing)
 
 
 def test_transactions_are_listed_with_their_states(transactions: ServerShell) -> None:

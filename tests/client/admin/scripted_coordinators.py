@@ -3,7 +3,7 @@
     async with ScriptedCoordinators(2, KAFKA_2_8) as coordinators:
         coordinators.where = {"g": 1}                  # the second broker is its
         coordinator async with coordinators.admin() as admin:
-            await admin.describe_groups(["g"])
+            await admin.groups.describe(["g"])
         assert coordinators.count(DescribeGroupsRequest) == 1
 
 Groups are empty classic groups, or KIP-848 groups in `consumer_groups`; each has

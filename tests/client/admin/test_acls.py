@@ -20,14 +20,13 @@ from coterie.auth.acl import (
     ResourceType,
 )
 from coterie.auth.authorizer import AclAuthorizer
-from coterie.client.admin.acls import create_acls, delete_acls, describe_acls
+from coterie.client.admin.acls import Acls
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.users import (
     ScramDeletion,
     ScramInfo,
     ScramUpsertion,
-    alter_scram_users,
-    describe_scram_users,
+    ScramUsers,
 )
 from coterie.client.secret import Secret
 from coterie.errors import (
@@ -73,28 +72,28 @@ def code_of(error: CoterieError) -> ErrorCode:
 
 
 async def test_bindings_are_created_described_and_deleted(admin: AdminClient) -> None:
-    made = await admin.create_acls([READ, DENY, PREFIX, READ])
+    made = await admin.acls.create([READ, DENY, PREFIX, READ])
     assert list(made.all()) == [READ, DENY, PREFIX]
-    assert set(await admin.describe_acls()) == {READ, DENY, PREFIX}
+    assert set(await admin.acls.describe()) == {READ, DENY, PREFIX}
     group = ResourceType.GROUP
     matching = AclBindingFilter(group, "team-a", PatternType.MATCH)
-    assert await admin.describe_acls(matching) == (PREFIX,)
-    assert await admin.describe_acls(AclBindingFilter(principal="User:bob")) == (DENY,)
+    assert await admin.acls.describe(matching) == (PREFIX,)
+    assert await admin.acls.describe(AclBindingFilter(principal="User:bob")) == (DENY,)
     nobody = AclBindingFilter(host="10.9.9.9")
-    gone = await admin.delete_acls([matching, nobody])
+    gone = await admin.acls.delete([matching, nobody])
     assert [list(each.all()) for each in gone.all().values()] == [[PREFIX], []]
-    assert set(await admin.describe_acls()) == {READ, DENY}
+    assert set(await admin.acls.describe()) == {READ, DENY}
 
 
 async def test_an_invalid_binding_does_not_affect_others(admin: AdminClient) -> None:
     odd = READ._replace(name="")
-    results = await admin.create_acls([odd, READ])
+    results = await admin.acls.create([odd, READ])
     assert list(results.values) == [READ]
     error = results.errors[odd]
     assert code_of(error) is ErrorCode.INVALID_REQUEST
     assert "to create ALLOW User:alice from * to READ GROUP" in str(error)
     unknown = AclBindingFilter(operation=Operation.UNKNOWN)
-    gone = await admin.delete_acls([unknown, AclBindingFilter()])
+    gone = await admin.acls.delete([unknown, AclBindingFilter()])
     assert code_of(gone.errors[unknown]) is ErrorCode.INVALID_REQUEST
     assert list(gone.one(AclBindingFilter()).values) == [READ]
 
@@ -107,13 +106,13 @@ async def test_unknown_acl_elements_are_not_sent() -> None:
         broker.answers[ApiKey.DELETE_ACLS] = lambda _: m.DeleteAclsResponse()
         cluster = nodes.client()
         odd = READ._replace(operation=Operation.UNKNOWN)
-        made = await create_acls(cluster, [odd])
+        made = await Acls(cluster).create([odd])
         assert code_of(made.errors[odd]) is ErrorCode.INVALID_REQUEST
         unknown = AclBindingFilter(pattern=PatternType.UNKNOWN)
-        gone = await delete_acls(cluster, [unknown])
+        gone = await Acls(cluster).delete([unknown])
         assert "PatternType UNKNOWN" in str(gone.errors[unknown])
         with pytest.raises(ApiError, match="PatternType UNKNOWN"):
-            await describe_acls(cluster, unknown)
+            await Acls(cluster).describe(unknown)
         assert broker.asked_of(m.CreateAclsRequest) == []
         assert broker.asked_of(m.DeleteAclsRequest) == []
 
@@ -123,10 +122,10 @@ async def test_acl_calls_fail_on_a_broker_without_an_authorizer() -> None:
         host, port = server.addresses[0]
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
             with pytest.raises(ApiError, match="SECURITY_DISABLED: No authorizer"):
-                await admin.describe_acls()
-            made = await admin.create_acls([READ])
+                await admin.acls.describe()
+            made = await admin.acls.create([READ])
             assert code_of(made.errors[READ]) is ErrorCode.SECURITY_DISABLED
-            gone = await admin.delete_acls([AclBindingFilter()])
+            gone = await admin.acls.delete([AclBindingFilter()])
             assert (
                 code_of(gone.errors[AclBindingFilter()]) is ErrorCode.SECURITY_DISABLED
             )
@@ -143,7 +142,7 @@ async def test_acl_elements_of_newer_brokers_are_unknown() -> None:
         nodes.brokers[0].answers[ApiKey.DESCRIBE_ACLS] = lambda _: (
             m.DescribeAclsResponse(resources=[resource])
         )
-        [acl] = await describe_acls(nodes.client())
+        [acl] = await Acls(nodes.client()).describe()
         assert acl.principal == Principal("", "odd")
         assert acl[1:4] == (
             PermissionType.UNKNOWN,
@@ -160,9 +159,9 @@ async def test_user_resources_are_unsupported_by_older_brokers() -> None:
         cluster = nodes.client()
         user = READ._replace(resource_type=ResourceType.USER)
         with pytest.raises(UnsupportedByBroker, match="3 to 3 is needed"):
-            await create_acls(cluster, [user])
+            await Acls(cluster).create([user])
         with pytest.raises(UnsupportedByBroker, match="1 to 3 is needed"):
-            await describe_acls(cluster)
+            await Acls(cluster).describe()
 
 
 async def test_each_binding_that_was_not_deleted_has_an_error() -> None:
@@ -187,7 +186,7 @@ async def test_each_binding_that_was_not_deleted_has_an_error() -> None:
             ]
         )
         nodes.brokers[0].answers[ApiKey.DELETE_ACLS] = lambda _: answer
-        results = await delete_acls(nodes.client(), [AclBindingFilter()])
+        results = await Acls(nodes.client()).delete([AclBindingFilter()])
         found = results.one(AclBindingFilter())
         assert list(found.errors) == [READ]
         assert list(found.values) == [READ._replace(name="h")]
@@ -198,7 +197,7 @@ async def test_delete_acls_is_not_retried_after_a_lost_response() -> None:
         [broker] = nodes.brokers
         broker.answers[ApiKey.DELETE_ACLS] = lambda _: HANG_UP
         with pytest.raises(ConnectionLost):
-            await delete_acls(nodes.client(), [AclBindingFilter()])
+            await Acls(nodes.client()).delete([AclBindingFilter()])
         assert len(broker.asked_of(m.DeleteAclsRequest)) == 1
 
 
@@ -208,14 +207,14 @@ async def test_a_response_with_too_few_results_is_an_error() -> None:
             results=[m.AclCreationResult()]
         )
         with pytest.raises(ClientError, match="1 results for 2 ACLs"):
-            await create_acls(nodes.client(), [READ, DENY])
+            await Acls(nodes.client()).create([READ, DENY])
 
 
 # Users.
 
 
 async def test_passwords_are_set_described_and_deleted(admin: AdminClient) -> None:
-    results = await admin.alter_scram_users(
+    results = await admin.users.alter(
         [
             ScramUpsertion("alice", SHA_256, PASSWORD),
             ScramUpsertion("bob", SHA_512, PASSWORD, iterations=5_000),
@@ -225,16 +224,16 @@ async def test_passwords_are_set_described_and_deleted(admin: AdminClient) -> No
     assert list(results.values) == ["alice", "bob"]
     assert code_of(results.errors["carol"]) is ErrorCode.UNACCEPTABLE_CREDENTIAL
     assert "user carol" in str(results.errors["carol"])
-    found = await admin.describe_scram_users()
+    found = await admin.users.describe()
     assert found.all() == {
         "alice": (ScramInfo(SHA_256, 4_096),),
         "bob": (ScramInfo(SHA_512, 5_000),),
     }
     gone = [ScramDeletion("alice", SHA_256), ScramDeletion("dave", SHA_256)]
-    results = await admin.alter_scram_users(gone)
+    results = await admin.users.alter(gone)
     assert list(results.values) == ["alice"]
     assert code_of(results.errors["dave"]) is ErrorCode.RESOURCE_NOT_FOUND
-    named = await admin.describe_scram_users(["bob", "alice", "bob"])
+    named = await admin.users.describe(["bob", "alice", "bob"])
     assert list(named.values) == ["bob"]
     assert code_of(named.errors["alice"]) is ErrorCode.RESOURCE_NOT_FOUND
 
@@ -242,7 +241,7 @@ async def test_passwords_are_set_described_and_deleted(admin: AdminClient) -> No
 async def test_no_request_is_sent_for_an_empty_list_of_users(
     admin: AdminClient,
 ) -> None:
-    assert (await admin.describe_scram_users([])).all() == {}
+    assert (await admin.users.describe([])).all() == {}
 
 
 async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
@@ -257,10 +256,10 @@ async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
         broker.answers[ApiKey.ALTER_USER_SCRAM_CREDENTIALS] = lambda _: answer
         cluster = nodes.client()
         salt = b"a salt of some length"
-        await alter_scram_users(
-            cluster, [ScramUpsertion("alice", SHA_512, PASSWORD, 5_000, salt)]
+        await ScramUsers(cluster).alter(
+            [ScramUpsertion("alice", SHA_512, PASSWORD, 5_000, salt)]
         )
-        await alter_scram_users(cluster, [ScramUpsertion("alice", SHA_256, PASSWORD)])
+        await ScramUsers(cluster).alter([ScramUpsertion("alice", SHA_256, PASSWORD)])
         first, second = broker.asked_of(m.AlterUserScramCredentialsRequest)
         [sent] = first.upsertions
         assert (sent.salt, sent.iterations, sent.mechanism) == (salt, 5_000, 2)
@@ -296,7 +295,7 @@ async def test_unknown_scram_mechanisms_are_left_out() -> None:
         key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
         nodes.brokers[0].answers[key] = lambda _: next(answers)
         cluster = nodes.client()
-        found = await describe_scram_users(cluster)
+        found = await ScramUsers(cluster).describe()
         assert found.one("alice") == (ScramInfo(SHA_256, 4_096),)
         with pytest.raises(ApiError, match="to describe users is not authorized"):
-            await describe_scram_users(cluster)
+            await ScramUsers(cluster).describe()

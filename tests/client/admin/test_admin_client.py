@@ -38,7 +38,7 @@ def admin(address: str) -> AdminClient:
 
 async def test_describe_cluster_returns_the_brokers(address: str) -> None:
     async with admin(address) as client:
-        cluster = await client.describe_cluster()
+        cluster = await client.brokers.describe()
     assert cluster.cluster_id
     assert len(cluster.nodes) == 3
     assert address in {str(node) for node in cluster.nodes}
@@ -52,10 +52,10 @@ async def test_groups_are_described_by_their_coordinators(
     names = [f"spread {number}" for number in range(30)]
     async with admin(address) as client:
         for name in names:
-            await client.alter_group_offsets(name, {ORDERS[0]: WITH_EPOCH})
-        coordinators = (await client.find_coordinators(names)).all()
-        described = (await client.describe_groups(names)).all()
-        listed = (await client.list_groups()).groups
+            await client.group_offsets.alter(name, {ORDERS[0]: WITH_EPOCH})
+        coordinators = (await client.groups.find_coordinators(names)).all()
+        described = (await client.groups.describe(names)).all()
+        listed = (await client.groups.list()).groups
     assert len(set(coordinators.values())) == 3
     assert {name: each.coordinator for name, each in described.items()} == coordinators
     ids = {each.group_id: each.coordinator_id for each in listed}
@@ -67,23 +67,23 @@ async def test_groups_are_described_by_their_coordinators(
 @pytest.mark.fact("A-64c")
 async def test_an_outdated_coordinator_in_the_cache_is_replaced(address: str) -> None:
     async with admin(address) as client:
-        await client.alter_group_offsets("moved", {ORDERS[0]: WITH_EPOCH})
-        node = (await client.find_coordinators(["moved"])).one("moved")
-        others = {each.node_id for each in (await client.describe_cluster()).nodes}
+        await client.group_offsets.alter("moved", {ORDERS[0]: WITH_EPOCH})
+        node = (await client.groups.find_coordinators(["moved"])).one("moved")
+        others = {each.node_id for each in (await client.brokers.describe()).nodes}
         for other in others - {node.node_id}:
-            client._cluster._coordinators["moved"] = other
-            described = await client.describe_groups(["moved"])
+            client.cluster._coordinators["moved"] = other
+            described = await client.groups.describe(["moved"])
             assert described.one("moved").coordinator == node
 
 
 @pytest.mark.fact("A-60", "A-62")
 async def test_committed_offsets_of_a_group_are_fetched(address: str) -> None:
     async with admin(address) as client:
-        done = await client.alter_group_offsets(
+        done = await client.group_offsets.alter(
             "read back", {ORDERS[0]: WITH_EPOCH, ORDERS[1]: CommittedOffset(9)}
         )
-        everything = await client.list_group_offsets("read back")
-        named = await client.list_group_offsets("read back", ORDERS[1:])
+        everything = await client.group_offsets.fetch("read back")
+        named = await client.group_offsets.fetch("read back", ORDERS[1:])
     assert done.all() == dict.fromkeys(ORDERS[:2])
     assert everything == GroupOffsets(
         {ORDERS[0]: WITH_EPOCH, ORDERS[1]: CommittedOffset(9)}
@@ -94,11 +94,11 @@ async def test_committed_offsets_of_a_group_are_fetched(address: str) -> None:
 @pytest.mark.fact("E29-01")
 async def test_a_group_is_listed_with_type_and_state(address: str) -> None:
     async with admin(address) as client:
-        await client.alter_group_offsets("listed", {ORDERS[0]: WITH_EPOCH})
-        listed = await client.list_groups(
+        await client.group_offsets.alter("listed", {ORDERS[0]: WITH_EPOCH})
+        listed = await client.groups.list(
             states=[GroupState.EMPTY], types=[GroupType.CLASSIC]
         )
-        others = await client.list_groups(types=[GroupType.CONSUMER])
+        others = await client.groups.list(types=[GroupType.CONSUMER])
     (group,) = [each for each in listed.groups if each.group_id == "listed"]
     assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
     assert group.is_simple
@@ -108,9 +108,9 @@ async def test_a_group_is_listed_with_type_and_state(address: str) -> None:
 @pytest.mark.fact("D-44")
 async def test_each_group_has_its_own_outcome(address: str) -> None:
     async with admin(address) as client:
-        await client.alter_group_offsets("going", {ORDERS[0]: WITH_EPOCH})
-        deleted = await client.delete_groups(["missing", "going"])
-        described = await client.describe_groups(["going"])
+        await client.group_offsets.alter("going", {ORDERS[0]: WITH_EPOCH})
+        deleted = await client.groups.delete(["missing", "going"])
+        described = await client.groups.describe(["going"])
     assert deleted.values == {"going": None}
     for results, name in ((deleted, "missing"), (described, "going")):
         error = results.errors[name]

@@ -40,7 +40,7 @@ async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
     host, port = server.addresses[0]
     async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
         new = [NewTopic("t", 3, 1), NewTopic("u", 1, 1)]
-        results = await admin.create_topics(new)
+        results = await admin.topics.create(new)
         assert [each.partitions for each in results.all().values()] == [3, 1]
         yield admin
 
@@ -58,7 +58,7 @@ async def test_every_kind_of_offset_is_listed_from_all_leaders(
 ) -> None:
     produce(server, b"a", b"b", timestamp_ms=1_000)
     produce(server, b"c", timestamp_ms=2_000)
-    results = await admin.list_offsets(
+    results = await admin.logs.list_offsets(
         {T0: LATEST, T1: LATEST, T2: EARLIEST, TopicPartition("u", 0): LATEST}
     )
     assert [found.offset for found in results.all().values()] == [3, 0, 0, 0]
@@ -69,7 +69,7 @@ async def test_every_kind_of_offset_is_listed_from_all_leaders(
         (SpecialOffset.MAX_TIMESTAMP, LogOffsetInfo(2, 2_000, 0)),
         (SpecialOffset.EARLIEST_LOCAL, LogOffsetInfo(0, -1, 0)),
     ):
-        results = await admin.list_offsets({T0: spec}, committed_only=True)
+        results = await admin.logs.list_offsets({T0: spec}, committed_only=True)
         assert results.one(T0) == found, spec
 
 
@@ -77,9 +77,9 @@ async def test_a_topic_deleted_during_a_call_does_not_affect_others(
     server: ThreadServer, admin: AdminClient
 ) -> None:
     wanted = {T0: LATEST, TopicPartition("u", 0): LATEST}
-    assert len((await admin.list_offsets(wanted)).all()) == 2
-    await admin.delete_topics(["t"])
-    results = await admin.list_offsets(wanted)
+    assert len((await admin.logs.list_offsets(wanted)).all()) == 2
+    await admin.topics.delete(["t"])
+    results = await admin.logs.list_offsets(wanted)
     assert list(results.values) == [("u", 0)]
     [error] = results.errors.values()
     assert isinstance(error, ApiError)
@@ -89,7 +89,7 @@ async def test_a_topic_deleted_during_a_call_does_not_affect_others(
 async def test_records_are_deleted(server: ThreadServer, admin: AdminClient) -> None:
     produce(server, b"a", b"b", b"c")
     told: list[tuple[int, int]] = []
-    results = await admin.delete_records(
+    results = await admin.logs.delete_records(
         {T0: 2, T1: 5},
         progress=lambda done, of: told.append((done, of)),
     )
@@ -97,24 +97,24 @@ async def test_records_are_deleted(server: ThreadServer, admin: AdminClient) -> 
     with pytest.raises(ApiError, match="partition t-1 has no such offset"):
         results.one(T1)
     assert told[-1] == (2, 2)
-    assert (await admin.delete_records({T0: -1})).one(T0) == 3
-    assert (await admin.list_offsets({T0: EARLIEST})).one(T0).offset == 3
+    assert (await admin.logs.delete_records({T0: -1})).one(T0) == 3
+    assert (await admin.logs.list_offsets({T0: EARLIEST})).one(T0).offset == 3
 
 
 async def test_topics_are_created_extended_and_deleted(admin: AdminClient) -> None:
-    [t] = (await admin.describe_topics(["t"])).all().values()
+    [t] = (await admin.topics.describe(["t"])).all().values()
     assert t.topic_id is not None
     assert t.all_partitions == (T0, T1, T2)
     assert [each.leader_id for each in t.partitions] == [1, 2, 3]
 
-    grown = await admin.create_partitions({"t": 4, "u": 1, "v": 2})
+    grown = await admin.topics.create_partitions({"t": 4, "u": 1, "v": 2})
     assert (list(grown.values), list(grown.errors)) == (["t"], ["u", "v"])
-    tried = await admin.create_partitions({"t": 9}, validate_only=True)
+    tried = await admin.topics.create_partitions({"t": 9}, validate_only=True)
     assert list(tried.all()) == ["t"]
 
-    gone = await admin.delete_topics(["u", "v"])
+    gone = await admin.topics.delete(["u", "v"])
     assert (list(gone.values), list(gone.errors)) == (["u"], ["v"])
-    results = await admin.describe_topics()
+    results = await admin.topics.describe()
     assert {
         name: len(each.partitions)
         for name, each in results.all().items()
@@ -125,9 +125,9 @@ async def test_topics_are_created_extended_and_deleted(admin: AdminClient) -> No
 async def test_create_topics_supports_validation_and_broker_defaults(
     admin: AdminClient,
 ) -> None:
-    tried = await admin.create_topics([NewTopic("v")], validate_only=True)
+    tried = await admin.topics.create([NewTopic("v")], validate_only=True)
     assert tried.one("v").partitions == 1
-    made = await admin.create_topics([NewTopic("v"), NewTopic("t", 1, 1)])
+    made = await admin.topics.create([NewTopic("v"), NewTopic("t", 1, 1)])
     assert list(made.values) == ["v"]
     with pytest.raises(ApiError, match="topic t: TOPIC_ALREADY_EXISTS"):
         made.all()

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from coterie.client import AdminClient
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
 from coterie.client.admin.groups import GroupState, GroupType
 from coterie.client.admin.results import Results
@@ -153,7 +153,7 @@ async def test_a_consumer_group_is_described_with_epochs(
     recorded = RecordedCallbacks()
     async with stage.consumer(group, recorded):
         await recorded.wait_for_count(PARTITIONS)
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
         assert (found.type, found.state) == (GroupType.CONSUMER, GroupState.STABLE)
         assert found.group_epoch == found.assignment_epoch
         assert (found.generation_id, found.leader_id) == (None, None)
@@ -174,14 +174,14 @@ async def test_a_group_with_members_is_neither_reset_nor_deleted(
     offsets = dict.fromkeys(stage.partitions, CommittedOffset(1))
     async with stage.consumer(group, recorded):
         await recorded.wait_for_count(PARTITIONS)
-        moved = await admin.alter_group_offsets(group, offsets)
+        moved = await admin.group_offsets.alter(group, offsets)
         assert codes(moved) == {ErrorCode.UNKNOWN_MEMBER_ID}
         assert moved.errors.keys() == offsets.keys()
-        forgotten = await admin.delete_group_offsets(group, stage.partitions)
+        forgotten = await admin.group_offsets.delete(group, stage.partitions)
         assert codes(forgotten) == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
-        deleted = await admin.delete_groups([group])
+        deleted = await admin.groups.delete([group])
         assert codes(deleted) == {ErrorCode.NON_EMPTY_GROUP}
-        listed = await admin.list_groups(
+        listed = await admin.groups.list(
             states=[GroupState.STABLE], types=[GroupType.CONSUMER]
         )
         assert group in {each.group_id for each in listed.groups}
@@ -193,7 +193,7 @@ async def test_a_classic_group_is_described_with_the_fields_of_kip_181(
 ) -> None:
     with WireClient(stage.host, stage.port, client_id="me") as client:
         joined = stage.classic_member(client, group)
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
         assert (found.type, found.state) == (GroupType.CLASSIC, GroupState.STABLE)
         (member,) = found.members
         assert (member.member_id, member.client_id) == (joined.member_id, "me")
@@ -214,11 +214,11 @@ async def test_all_members_are_removed(
 ) -> None:
     with WireClient(stage.host, stage.port) as client:
         stage.classic_member(client, group)
-        removed = await admin.remove_members(group, reason="tests")
+        removed = await admin.groups.remove_members(group, reason="tests")
         assert removed.all() == {MemberToRemove(instance_id="instance"): None}
-        again = await admin.remove_members(group, [*removed.values])
+        again = await admin.groups.remove_members(group, [*removed.values])
         assert codes(again) == {ErrorCode.UNKNOWN_MEMBER_ID}
-        found = (await admin.describe_groups([group])).one(group)
+        found = (await admin.groups.describe([group])).one(group)
         assert (found.state, found.members) == (GroupState.EMPTY, ())
 
 
@@ -227,22 +227,22 @@ async def test_offsets_of_a_group_without_members_are_deleted(
     stage: Stage, admin: AdminClient, group: GroupId
 ) -> None:
     first, second = stage.partitions
-    await admin.alter_group_offsets(group, {first: CommittedOffset(3)})
+    await admin.group_offsets.alter(group, {first: CommittedOffset(3)})
     gone = TopicPartition("no-such-topic", 0)
-    deleted = await admin.delete_group_offsets(group, [first, second, gone])
+    deleted = await admin.group_offsets.delete(group, [first, second, gone])
     assert deleted.values == {first: None, second: None}
     assert deleted.errors.keys() == {gone}
-    assert await admin.list_group_offsets(group) == GroupOffsets({})
+    assert await admin.group_offsets.fetch(group) == GroupOffsets({})
     with pytest.raises(ApiError) as caught:
-        await admin.delete_group_offsets("no-such-group", [first])
+        await admin.group_offsets.delete("no-such-group", [first])
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_authorized_operations_are_returned(
     stage: Stage, admin: AdminClient, group: GroupId
 ) -> None:
-    await admin.alter_group_offsets(group, {stage.partitions[0]: CommittedOffset(3)})
-    with_them = (await admin.describe_groups([group], with_operations=True)).one(group)
-    without = (await admin.describe_groups([group])).one(group)
+    await admin.group_offsets.alter(group, {stage.partitions[0]: CommittedOffset(3)})
+    with_them = (await admin.groups.describe([group], with_operations=True)).one(group)
+    without = (await admin.groups.describe([group])).one(group)
     assert with_them.authorized_operations
     assert without.authorized_operations is None

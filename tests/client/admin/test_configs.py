@@ -10,10 +10,8 @@ from coterie.client.admin import configs
 from coterie.client.admin.configs import (
     ConfigEntry,
     ConfigResource,
+    Configs,
     ConfigSynonym,
-    alter_configs,
-    describe_configs,
-    list_config_resources,
 )
 from coterie.errors import (
     ApiError,
@@ -85,8 +83,7 @@ async def test_configurations_have_all_their_fields() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
-        results = await describe_configs(
-            nodes.client(),
+        results = await Configs(nodes.client()).describe(
             [GROUP],
             names=["retention.ms"],
             with_synonyms=True,
@@ -117,7 +114,7 @@ async def test_older_brokers_return_fewer_config_fields(version: int) -> None:
         [broker] = nodes.brokers
         broker.versions[ApiKey.DESCRIBE_CONFIGS] = Versions(0, version)
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
-        results = await describe_configs(nodes.client(), [TOPIC])
+        results = await Configs(nodes.client()).describe([TOPIC])
         secret, entry = results.one(TOPIC)
         assert not secret.is_default
         assert entry.source is ConfigSource.DYNAMIC_TOPIC
@@ -138,8 +135,8 @@ async def test_broker_configs_are_requested_from_that_broker() -> None:
             broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
         told: list[tuple[int, int]] = []
         wanted = [SECOND, TOPIC, FIRST, ALL_BROKERS, GROUP, TOPIC]
-        results = await describe_configs(
-            nodes.client(), wanted, progress=lambda done, of: told.append((done, of))
+        results = await Configs(nodes.client()).describe(
+            wanted, progress=lambda done, of: told.append((done, of))
         )
         assert list(results.all()) == [SECOND, TOPIC, FIRST, ALL_BROKERS, GROUP]
         asked = [
@@ -157,7 +154,7 @@ async def test_an_unavailable_broker_fails_its_own_resources_only() -> None:
         first.answers[ApiKey.DESCRIBE_CONFIGS] = described
         second.answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: HANG_UP
         third = ConfigResource(ConfigResourceType.BROKER, "3")
-        results = await describe_configs(nodes.client(), [FIRST, SECOND, third, TOPIC])
+        results = await Configs(nodes.client()).describe([FIRST, SECOND, third, TOPIC])
         assert list(results.values) == [FIRST, TOPIC]
         assert isinstance(results.errors[SECOND], ConnectionLost)
         assert "no node 3" in str(results.errors[third])
@@ -171,7 +168,7 @@ async def test_many_resources_are_requested_in_chunks(
         [broker] = nodes.brokers
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
         wanted = [ConfigResource(ConfigResourceType.GROUP, f"g{n}") for n in range(5)]
-        results = await describe_configs(nodes.client(), wanted)
+        results = await Configs(nodes.client()).describe(wanted)
         assert len(results.all()) == 5
         assert len(broker.asked_of(m.DescribeConfigsRequest)) == 3
 
@@ -189,7 +186,7 @@ async def test_a_resource_may_be_refused_or_missing_in_the_response() -> None:
             )
         ]
         broker.answers[ApiKey.INCREMENTAL_ALTER_CONFIGS] = lambda _: refused
-        results = await alter_configs(nodes.client(), {GROUP: {"x": "1"}, TOPIC: {}})
+        results = await Configs(nodes.client()).alter({GROUP: {"x": "1"}, TOPIC: {}})
         assert str(results.errors[GROUP]) == "group g: INVALID_CONFIG: x is none"
         assert isinstance(results.errors[TOPIC], MalformedFrame)
         assert "response omits topic t" in str(results.errors[TOPIC])
@@ -203,7 +200,7 @@ async def test_config_changes_are_sent_one_by_one() -> None:
             GROUP: {"a": "1", "b": None},
             ALL_BROKERS: {"c": ""},
         }
-        results = await alter_configs(nodes.client(), changes, validate_only=True)
+        results = await Configs(nodes.client()).alter(changes, validate_only=True)
         assert list(results.all()) == [GROUP, ALL_BROKERS]
         [request] = broker.asked_of(m.IncrementalAlterConfigsRequest)
         assert request.validate_only
@@ -221,7 +218,7 @@ async def test_an_idempotent_change_is_retried() -> None:
         broker.answers[ApiKey.INCREMENTAL_ALTER_CONFIGS] = lambda asked: answers(asked)(
             asked
         )
-        results = await alter_configs(nodes.client(), {GROUP: {"a": "1"}})
+        results = await Configs(nodes.client()).alter({GROUP: {"a": "1"}})
         assert list(results.all()) == [GROUP]
 
 
@@ -229,14 +226,14 @@ async def test_brokers_before_kafka_2_3_lack_incremental_alter_configs() -> None
     async with ScriptedCluster() as nodes:
         del nodes.brokers[0].versions[ApiKey.INCREMENTAL_ALTER_CONFIGS]
         with pytest.raises(UnsupportedByBroker, match="IncrementalAlterConfigs"):
-            await alter_configs(nodes.client(), {GROUP: {"a": "1"}})
+            await Configs(nodes.client()).alter({GROUP: {"a": "1"}})
 
 
 async def test_a_call_raises_when_no_broker_is_reachable() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: HANG_UP
         with pytest.raises(ConnectionLost):
-            await describe_configs(nodes.client(BRIEF), [GROUP])
+            await Configs(nodes.client(BRIEF)).describe([GROUP])
 
 
 async def test_resources_with_configurations_are_listed() -> None:
@@ -254,7 +251,7 @@ async def test_resources_with_configurations_are_listed() -> None:
         )
         cluster = nodes.client()
         kinds = {ConfigResourceType.GROUP, ConfigResourceType.TOPIC}
-        assert await list_config_resources(cluster, kinds) == (
+        assert await Configs(cluster).list_resources(kinds) == (
             TOPIC,
             ConfigResource(ConfigResourceType.GROUP, "f"),
             GROUP,
@@ -262,7 +259,7 @@ async def test_resources_with_configurations_are_listed() -> None:
         [request] = broker.asked_of(m.ListConfigResourcesRequest)
         assert request.resource_types == [2, 32]
         with pytest.raises(ApiError, match="to list configurations is not authorized"):
-            await list_config_resources(cluster)
+            await Configs(cluster).list_resources()
 
 
 async def test_brokers_before_kafka_4_1_list_client_metrics_only() -> None:
@@ -276,6 +273,6 @@ async def test_brokers_before_kafka_4_1_list_client_metrics_only() -> None:
         )
         cluster = nodes.client()
         metrics = ConfigResource(ConfigResourceType.CLIENT_METRICS, "m")
-        assert await list_config_resources(cluster, {metrics.kind}) == (metrics,)
+        assert await Configs(cluster).list_resources({metrics.kind}) == (metrics,)
         with pytest.raises(UnsupportedByBroker, match="ListConfigResources 0 to 0"):
-            await list_config_resources(cluster, {ConfigResourceType.GROUP})
+            await Configs(cluster).list_resources({ConfigResourceType.GROUP})

@@ -33,19 +33,19 @@ async def admin() -> AsyncIterator[AdminClient]:
 
 @pytest.mark.fact("E21-02", "E21-04a", "E21-10")
 async def test_a_group_is_configured_before_it_exists(admin: AdminClient) -> None:
-    assert await admin.list_config_resources({ConfigResourceType.GROUP}) == ()
-    before = (await admin.describe_configs([GROUP])).one(GROUP)
+    assert await admin.configs.list_resources({ConfigResourceType.GROUP}) == ()
+    before = (await admin.configs.describe([GROUP])).one(GROUP)
     assert {each.source for each in before} == {ConfigSource.DEFAULT}
-    changed = await admin.alter_configs({GROUP: {SESSION: "50000", HEARTBEAT: "6000"}})
+    changed = await admin.configs.alter({GROUP: {SESSION: "50000", HEARTBEAT: "6000"}})
     assert list(changed.all()) == [GROUP]
-    changed = await admin.alter_configs({GROUP: {HEARTBEAT: None}})
+    changed = await admin.configs.alter({GROUP: {HEARTBEAT: None}})
     assert list(changed.all()) == [GROUP]
-    after = (await admin.describe_configs([GROUP], with_synonyms=True)).one(GROUP)
+    after = (await admin.configs.describe([GROUP], with_synonyms=True)).one(GROUP)
     [own] = [each for each in after if not each.is_default]
     assert (own.name, own.value) == (SESSION, "50000")
     assert (own.source, own.type) == (ConfigSource.GROUP, ConfigType.INT)
     assert [each.value for each in own.synonyms] == ["50000", "45000"]
-    assert await admin.list_config_resources({ConfigResourceType.GROUP}) == (GROUP,)
+    assert await admin.configs.list_resources({ConfigResourceType.GROUP}) == (GROUP,)
 
 
 @pytest.mark.fact("E21-06a", "E21-07", "E21-07b")
@@ -54,26 +54,26 @@ async def test_an_invalid_group_configuration_is_rejected(admin: AdminClient) ->
         ({"no.such": "1"}, "Unknown group config name: no.such"),
         ({SESSION: "1"}, "must be greater than or equal to"),
     ):
-        results = await admin.alter_configs({GROUP: changes}, validate_only=True)
+        results = await admin.configs.alter({GROUP: changes}, validate_only=True)
         error = results.errors[GROUP]
         assert isinstance(error, ApiError)
         assert error.code is ErrorCode.INVALID_CONFIG
         assert words in str(error)
     nameless = ConfigResource(ConfigResourceType.GROUP, "")
-    [error] = (await admin.alter_configs({nameless: {SESSION: "1"}})).errors.values()
+    [error] = (await admin.configs.alter({nameless: {SESSION: "1"}})).errors.values()
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.INVALID_REQUEST
 
 
 async def test_each_brokers_own_configuration_is_described(admin: AdminClient) -> None:
-    results = await admin.describe_configs(BROKERS, names=["node.id"])
+    results = await admin.configs.describe(BROKERS, names=["node.id"])
     values = [[each.value for each in found] for found in results.all().values()]
     assert values == [["1"], ["2"]]
 
 
 async def test_a_missing_topic_does_not_affect_others(admin: AdminClient) -> None:
     gone = ConfigResource(ConfigResourceType.TOPIC, "gone")
-    results = await admin.describe_configs([gone, GROUP], names=[SESSION])
+    results = await admin.configs.describe([gone, GROUP], names=[SESSION])
     assert list(results.values) == [GROUP]
     error = results.errors[gone]
     assert isinstance(error, ApiError)

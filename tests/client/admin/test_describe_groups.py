@@ -65,7 +65,7 @@ async def described(
         broker.answers[key] = lambda _: answer
         if version is not None:
             broker.versions[key] = Versions(0, version)
-        return (await admin.describe_groups(["g"], **options)).one("g")
+        return (await admin.groups.describe(["g"], **options)).one("g")
 
 
 async def only_member(*args: Any) -> MemberDescription:
@@ -80,7 +80,7 @@ async def only_member(*args: Any) -> MemberDescription:
 async def test_groups_that_are_not_consumer_groups_use_describe_groups() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.consumer_groups = {"new"}
-        groups = (await admin.describe_groups(["old", "new"])).all()
+        groups = (await admin.groups.describe(["old", "new"])).all()
         assert groups["old"].type is GroupType.CLASSIC
         assert groups["new"].type is GroupType.CONSUMER
         (first,) = coordinators.asked(m.ConsumerGroupDescribeRequest)
@@ -99,7 +99,7 @@ async def test_unsupported_version_of_a_group_falls_back_to_describe_groups() ->
         coordinators.brokers[0].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: (
             answer
         )
-        group = (await admin.describe_groups(["g"])).one("g")
+        group = (await admin.groups.describe(["g"])).one("g")
         assert group.type is GroupType.CLASSIC
 
 
@@ -111,7 +111,7 @@ async def test_consumer_group_describe_is_not_sent_to_an_old_broker(
         ScriptedCoordinators(1, versions) as coordinators,
         coordinators.admin() as admin,
     ):
-        group = (await admin.describe_groups(["g"])).one("g")
+        group = (await admin.groups.describe(["g"])).one("g")
         assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
         assert coordinators.count(m.ConsumerGroupDescribeRequest) == 0
 
@@ -123,7 +123,7 @@ async def test_a_broker_with_neither_describe_api_is_unsupported() -> None:
         ScriptedCoordinators(1, versions) as coordinators,
         coordinators.admin() as admin,
     ):
-        error = (await admin.describe_groups(["g"])).errors["g"]
+        error = (await admin.groups.describe(["g"])).errors["g"]
         assert isinstance(error, UnsupportedByBroker)
 
 
@@ -234,7 +234,7 @@ async def test_fields_of_coterie_are_none_on_other_brokers() -> None:
 @pytest.mark.fact("C-11")
 async def test_the_fields_of_coterie_are_requested() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        await admin.describe_groups(["g"])
+        await admin.groups.describe(["g"])
         (request,) = coordinators.asked(m.DescribeGroupsRequest)
         assert request.include_private_fields
 
@@ -351,7 +351,7 @@ async def test_authorized_operations_are_requested_on_demand(wanted: bool) -> No
         ScriptedCoordinators(1, NEW) as coordinators,
         coordinators.admin() as admin,
     ):
-        await admin.describe_groups(["g"], with_operations=wanted)
+        await admin.groups.describe(["g"], with_operations=wanted)
         for kind in (m.ConsumerGroupDescribeRequest, m.DescribeGroupsRequest):
             (request,) = coordinators.asked(kind)
             assert request.include_authorized_operations == wanted

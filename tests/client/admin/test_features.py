@@ -10,9 +10,9 @@ from coterie.client.admin import features
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.features import (
     FeatureChange,
+    Features,
     FeatureUpdate,
     LevelRange,
-    update_features,
 )
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
@@ -32,9 +32,9 @@ async def test_features_are_described_and_an_update_needs_another_broker() -> No
     with ThreadServer() as server:
         host, port = server.addresses[0]
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
-            found = await admin.describe_features()
+            found = await admin.features.describe()
             with pytest.raises(UnsupportedByBroker, match="UpdateFeatures"):
-                await admin.update_features({"group.version": FeatureUpdate(1)})
+                await admin.features.update({"group.version": FeatureUpdate(1)})
     assert found.finalized["group.version"] == 1
     supported = found.supported["group.version"]
     assert supported.low <= 1 <= supported.high
@@ -66,13 +66,13 @@ async def test_each_feature_has_its_own_error_or_that_of_the_request(
     )
     answering(monkeypatch, m.UpdateFeaturesResponse(results=[own]))
     updates = {"a": FeatureUpdate(9), "b": DOWN}
-    results = await update_features(cluster, updates, validate_only=False)
+    results = await Features(cluster).update(updates, validate_only=False)
     assert list(results.values) == ["b"]
     assert "feature a: INVALID_UPDATE_VERSION: no" in str(results.errors["a"])
 
     code = ErrorCode.FEATURE_UPDATE_FAILED
     answering(monkeypatch, m.UpdateFeaturesResponse(error_code=code))
-    results = await update_features(cluster, updates, validate_only=False)
+    results = await Features(cluster).update(updates, validate_only=False)
     assert list(results.errors) == ["a", "b"]
     with pytest.raises(ApiError, match="feature a"):
         results.raise_any()
@@ -84,9 +84,9 @@ async def test_validation_and_unsafe_downgrades_need_version_1(
     cluster = Cluster("127.0.0.1:1", ClientOptions())
     sent = answering(monkeypatch, m.UpdateFeaturesResponse())
     up = {"a": FeatureUpdate(1)}
-    await update_features(cluster, up, validate_only=False)
-    await update_features(cluster, up, validate_only=True)
-    await update_features(cluster, {"a": DOWN}, validate_only=False)
+    await Features(cluster).update(up, validate_only=False)
+    await Features(cluster).update(up, validate_only=True)
+    await Features(cluster).update({"a": DOWN}, validate_only=False)
     assert [wanted.low for _, wanted in sent] == [0, 1, 1]
     assert {wanted.high for _, wanted in sent} == {VERSION_MAX}
     assert sent[2][0].feature_updates[0].allow_downgrade

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.fetch import FETCHES_MAX, FirstRecord, first_records
+from coterie.client.admin.fetch import FETCHES_MAX, FirstRecord, Records
 from coterie.client.admin.topics import NewTopic
 from coterie.errors import ApiError, ClientError
 from coterie.types import TopicPartition
@@ -36,7 +36,7 @@ def server() -> Iterator[ThreadServer]:
 async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
     host, port = server.addresses[0]
     async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
-        (await admin.create_topics([NewTopic("t", 2, 1)])).all()
+        (await admin.topics.create([NewTopic("t", 2, 1)])).all()
         with server.client() as client:
             for time_ms in (1_000, 2_000):
                 batch = batch_of(b"a", b"b", timestamp_ms=time_ms)
@@ -46,7 +46,7 @@ async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
 
 @pytest.mark.asyncio
 async def test_the_first_record_at_each_offset_is_returned(admin: AdminClient) -> None:
-    found = (await admin.first_records({T0: [0, 1, 2, 3, 4]})).one(T0)
+    found = (await admin.records.first({T0: [0, 1, 2, 3, 4]})).one(T0)
     times_ms = (1_000, 1_000, 2_000, 2_000)
     expected: dict[int, FirstRecord | None] = {
         offset: FirstRecord(offset, time_ms) for offset, time_ms in enumerate(times_ms)
@@ -57,7 +57,7 @@ async def test_the_first_record_at_each_offset_is_returned(admin: AdminClient) -
 @pytest.mark.asyncio
 async def test_each_partition_has_its_own_error(admin: AdminClient) -> None:
     gone = TopicPartition("gone", 0)
-    found = await admin.first_records({T0: [3, 99], T1: [0], gone: [0]})
+    found = await admin.records.first({T0: [3, 99], T1: [0], gone: [0]})
     assert found.values == {T1: {0: None}}
     for at, code in (
         (T0, ErrorCode.OFFSET_OUT_OF_RANGE),
@@ -86,8 +86,8 @@ async def test_markers_and_aborted_records_are_left_out(
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         nodes.brokers[0].answers[ApiKey.FETCH] = aborted_answers(log, (5, 0))
-        found = await first_records(
-            nodes.client(), {T0: [0, 1]}, committed_only=committed_only, progress=None
+        found = await Records(nodes.client()).first(
+            {T0: [0, 1]}, committed_only=committed_only, progress=None
         )
     assert found.one(T0) == {0: first, 1: FirstRecord(3, 1)}
 
@@ -104,8 +104,8 @@ async def test_markers_without_end_are_given_up() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         nodes.brokers[0].answers[ApiKey.FETCH] = answer
-        found = await first_records(
-            nodes.client(), {T0: [7]}, committed_only=False, progress=None
+        found = await Records(nodes.client()).first(
+            {T0: [7]}, committed_only=False, progress=None
         )
     assert requests == [7 + each for each in range(FETCHES_MAX)]
     assert found.one(T0) == {7: FirstRecord(7 + FETCHES_MAX, -1)}
@@ -118,8 +118,8 @@ async def test_invalid_batches_are_an_error_of_their_partition() -> None:
         nodes.brokers[0].answers[ApiKey.FETCH] = answers(
             part(bytes(11) + b"\x44" + b"x" * 68)
         )
-        found = await first_records(
-            nodes.client(), {T0: [0]}, committed_only=False, progress=None
+        found = await Records(nodes.client()).first(
+            {T0: [0]}, committed_only=False, progress=None
         )
     with pytest.raises(ClientError, match="t-0: cannot read the batch at offset 0"):
         found.one(T0)

@@ -36,7 +36,7 @@ def server() -> Iterator[ThreadServer]:
 async def cluster(server: ThreadServer) -> AsyncIterator[Cluster]:
     host, port = server.addresses[0]
     async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
-        (await admin.create_topics([NewTopic("t", 1, 1)])).all()
+        (await admin.topics.create([NewTopic("t", 1, 1)])).all()
     with server.client() as client:
         for _ in range(3):
             client.call(produce_request(batch_of(b"a", b"b"), topic="t"), BY_NAME)

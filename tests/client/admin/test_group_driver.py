@@ -55,7 +55,7 @@ def code_of(error: BaseException) -> ErrorCode:
 async def test_groups_of_one_coordinator_are_described_together() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.consumer_groups = set(MANY[1::2])
-        described = await admin.describe_groups(MANY)
+        described = await admin.groups.describe(MANY)
         assert list(described.all()) == MANY
         assert coordinators.count(m.FindCoordinatorRequest) == 1
         assert coordinators.count(m.ConsumerGroupDescribeRequest) == 4
@@ -65,7 +65,7 @@ async def test_groups_of_one_coordinator_are_described_together() -> None:
 @pytest.mark.fact("B-27", "B-28")
 async def test_offsets_of_one_coordinators_groups_are_fetched_together() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        found = await admin.list_groups_offsets(dict.fromkeys(MANY))
+        found = await admin.group_offsets.fetch_many(dict.fromkeys(MANY))
         assert len(found.all()) == len(MANY)
         assert coordinators.count(m.FindCoordinatorRequest) == 1
         assert coordinators.count(m.OffsetFetchRequest) == -(
@@ -76,22 +76,22 @@ async def test_offsets_of_one_coordinators_groups_are_fetched_together() -> None
 @pytest.mark.fact("B-26")
 async def test_groups_of_one_coordinator_are_deleted_together() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        assert (await admin.delete_groups(MANY[:100])).all()
+        assert (await admin.groups.delete(MANY[:100])).all()
         assert coordinators.count(m.FindCoordinatorRequest) == 1
         assert coordinators.count(m.DeleteGroupsRequest) == 1
 
 
 async def test_a_cached_coordinator_is_not_looked_up_again() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        await admin.describe_groups(["a", "b"])
-        await admin.describe_groups(["b", "a", "b"])
+        await admin.groups.describe(["a", "b"])
+        await admin.groups.describe(["b", "a", "b"])
         assert coordinators.count(m.FindCoordinatorRequest) == 1
 
 
 async def test_many_lookups_are_sent_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "LOOKUP_CHUNK", 10)
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        assert len((await admin.find_coordinators(MANY[:25])).all()) == 25
+        assert len((await admin.groups.find_coordinators(MANY[:25])).all()) == 25
         assert coordinators.count(m.FindCoordinatorRequest) == 3
 
 
@@ -99,7 +99,7 @@ async def test_many_lookups_are_sent_in_chunks(monkeypatch: pytest.MonkeyPatch) 
 async def test_each_broker_gets_its_own_groups_in_one_request() -> None:
     async with ScriptedCoordinators(3) as coordinators, coordinators.admin() as admin:
         coordinators.where = {group: at % 3 for at, group in enumerate(MANY[:30])}
-        described = await admin.describe_groups(MANY[:30])
+        described = await admin.groups.describe(MANY[:30])
         for broker in coordinators.brokers:
             (request,) = broker.asked_of(m.DescribeGroupsRequest)
             assert sorted(request.groups) == sorted(
@@ -137,7 +137,7 @@ async def test_an_old_broker_gets_one_find_coordinator_for_each_group(
         coordinators.admin() as admin,
     ):
         coordinators.where = {group: at % 2 for at, group in enumerate(MANY[:40])}
-        described = await admin.describe_groups(MANY[:40])
+        described = await admin.groups.describe(MANY[:40])
         assert list(described.all()) == MANY[:40]
         looked_up = coordinators.asked(m.FindCoordinatorRequest)
         assert sorted(request.key for request in looked_up) == sorted(MANY[:40])
@@ -154,7 +154,7 @@ async def test_an_old_broker_gets_one_offset_fetch_for_each_group(
         ScriptedCoordinators(1, versions) as coordinators,
         coordinators.admin() as admin,
     ):
-        found = await admin.list_groups_offsets(dict.fromkeys(MANY[:40]))
+        found = await admin.group_offsets.fetch_many(dict.fromkeys(MANY[:40]))
         assert list(found.all()) == MANY[:40]
         asked = coordinators.asked(m.OffsetFetchRequest)
         assert sorted(request.group_id for request in asked) == sorted(MANY[:40])
@@ -180,7 +180,7 @@ async def test_find_coordinator_supports_transactions(version: int) -> None:
 async def test_an_invalid_group_id_is_refused_by_the_client(group_id: Any) -> None:
     assert not is_representable(group_id)
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        results = await admin.describe_groups([group_id, "g"])
+        results = await admin.groups.describe([group_id, "g"])
         assert code_of(results.errors[group_id]) is ErrorCode.INVALID_GROUP_ID
         assert list(results.values) == ["g"]
         (lookup,) = coordinators.asked(m.FindCoordinatorRequest)
@@ -189,7 +189,7 @@ async def test_an_invalid_group_id_is_refused_by_the_client(group_id: Any) -> No
 
 async def test_no_request_is_sent_for_an_empty_list_of_groups() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        results = await admin.describe_groups([])
+        results = await admin.groups.describe([])
         assert (results.values, results.errors) == ({}, {})
         assert coordinators.brokers[0].connection_count == 0
 
@@ -219,7 +219,7 @@ async def test_only_a_coordinator_that_was_not_found_is_looked_up_again(
         coordinators.brokers[0].answers[ApiKey.FIND_COORDINATOR] = first_then(
             coordinators, code
         )
-        assert len((await admin.describe_groups(["a", "b"])).all()) == 2
+        assert len((await admin.groups.describe(["a", "b"])).all()) == 2
         keys = [
             each.coordinator_keys
             for each in coordinators.asked(m.FindCoordinatorRequest)
@@ -243,7 +243,7 @@ async def test_a_find_coordinator_error_fails_only_its_group(code: ErrorCode) ->
         coordinators.brokers[0].answers[ApiKey.FIND_COORDINATOR] = first_then(
             coordinators, code
         )
-        results = await admin.describe_groups(["a", "b"])
+        results = await admin.groups.describe(["a", "b"])
         assert code_of(results.errors["b"]) is code
         assert list(results.values) == ["a"]
         assert coordinators.count(m.FindCoordinatorRequest) == 1
@@ -258,7 +258,7 @@ async def test_a_result_without_a_node_is_coordinator_not_available() -> None:
             coordinators=[m.Coordinator(key="g", node_id=-1, port=-1)]
         )
         coordinators.brokers[0].answers[ApiKey.FIND_COORDINATOR] = lambda _: nowhere
-        error = (await admin.find_coordinators(["g"])).errors["g"]
+        error = (await admin.groups.find_coordinators(["g"])).errors["g"]
         assert code_of(error) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -267,11 +267,11 @@ async def test_a_group_missing_in_the_response_has_an_error() -> None:
         empty = m.FindCoordinatorResponse()
         answers = coordinators.brokers[0].answers
         answers[ApiKey.FIND_COORDINATOR] = in_turn(empty, coordinators.found)
-        results = await admin.describe_groups(["g"])
+        results = await admin.groups.describe(["g"])
         assert isinstance(results.errors["g"], MalformedFrame)
         answers[ApiKey.FIND_COORDINATOR] = coordinators.found
         answers[ApiKey.DESCRIBE_GROUPS] = lambda _: m.DescribeGroupsResponse()
-        results = await admin.describe_groups(["g"])
+        results = await admin.groups.describe(["g"])
         assert isinstance(results.errors["g"], MalformedFrame)
 
 
@@ -284,7 +284,7 @@ async def test_a_loading_coordinator_is_retried_without_another_lookup() -> None
             return refused(request, loading.pop() if loading else ErrorCode.NONE, "b")
 
         coordinators.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = answer
-        assert len((await admin.describe_groups(["a", "b"])).all()) == 2
+        assert len((await admin.groups.describe(["a", "b"])).all()) == 2
         groups = [each.groups for each in coordinators.asked(m.DescribeGroupsRequest)]
         assert groups == [["a", "b"], ["b"]]
         assert coordinators.count(m.FindCoordinatorRequest) == 1
@@ -304,7 +304,7 @@ async def test_a_moved_group_is_looked_up_and_described_by_its_new_coordinator(
             return refused(request, code, "b")
 
         coordinators.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = moved
-        described = (await admin.describe_groups(["a", "b"])).all()
+        described = (await admin.groups.describe(["a", "b"])).all()
         assert described["a"].coordinator.node_id == 0
         assert described["b"].coordinator.node_id == 1
         keys = [
@@ -321,7 +321,7 @@ async def test_a_group_fails_with_its_last_retriable_error() -> None:
     ):
         answers = coordinators.brokers[0].answers
         answers[ApiKey.DESCRIBE_GROUPS] = lambda asked: refused(asked, LOADING, "b")
-        results = await admin.describe_groups(["a", "b"])
+        results = await admin.groups.describe(["a", "b"])
         assert code_of(results.errors["b"]) is LOADING
         assert list(results.values) == ["a"]
 
@@ -335,7 +335,7 @@ async def test_a_request_is_retried_after_a_lost_connection() -> None:
         coordinators.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda request: (
             lost.pop() if lost else classics(request)
         )
-        assert len((await admin.describe_groups(["a", "b"])).all()) == 2
+        assert len((await admin.groups.describe(["a", "b"])).all()) == 2
         assert coordinators.count(m.FindCoordinatorRequest) == 2
 
 
@@ -350,7 +350,7 @@ async def test_queued_requests_are_not_sent_after_a_lost_connection() -> None:
             return HANG_UP
 
         second.answers[ApiKey.DELETE_GROUPS] = moves_and_dies
-        assert len((await admin.delete_groups(names)).all()) == len(names)
+        assert len((await admin.groups.delete(names)).all()) == len(names)
         assert len(second.asked_of(m.DeleteGroupsRequest)) <= driver.IN_FLIGHT_MAX
         assert len(first.asked_of(m.DeleteGroupsRequest)) == 12
 
@@ -364,7 +364,7 @@ async def test_a_broker_that_times_out_fails_its_own_groups_only() -> None:
         coordinators.brokers[1].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: (
             SILENCE
         )
-        results = await admin.describe_groups(["a", "b"])
+        results = await admin.groups.describe(["a", "b"])
         assert list(results.values) == ["a"]
         assert isinstance(results.errors["b"], RequestTimedOut)
 
@@ -376,7 +376,7 @@ async def test_an_unavailable_broker_fails_its_own_groups_only() -> None:
     ):
         coordinators.where = {"b": 1}
         coordinators.brokers[1]._server.close()
-        results = await admin.describe_groups(["a", "b"])
+        results = await admin.groups.describe(["a", "b"])
         assert list(results.values) == ["a"]
         assert isinstance(results.errors["b"], ConnectionLost)
 
@@ -388,7 +388,7 @@ async def test_an_unreachable_cluster_fails_the_whole_call() -> None:
     ):
         coordinators.brokers[0]._server.close()
         with pytest.raises(ConnectionLost, match="cannot be reached"):
-            await admin.describe_groups(["a"])
+            await admin.groups.describe(["a"])
 
 
 async def test_a_group_fails_with_the_retriable_error_at_the_deadline() -> None:
@@ -400,7 +400,7 @@ async def test_a_group_fails_with_the_retriable_error_at_the_deadline() -> None:
         coordinators.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda request: (
             refused(request, loading.pop(), "b") if loading else SILENCE
         )
-        error = (await admin.describe_groups(["b"])).errors["b"]
+        error = (await admin.groups.describe(["b"])).errors["b"]
         assert code_of(error) is LOADING
 
 
@@ -409,10 +409,10 @@ async def test_requests_in_flight_to_one_broker_are_limited() -> None:
         (broker,) = coordinators.brokers
         broker.answers[ApiKey.DELETE_GROUPS] = lambda _: SILENCE
         many = (f"group {number}" for number in range(8 * GROUP_CHUNK))
-        deleting = asyncio.create_task(admin.delete_groups(many))
+        deleting = asyncio.create_task(admin.groups.delete(many))
         await broker.until(lambda: coordinators.count(m.DeleteGroupsRequest) > 0)
         looked_up = coordinators.count(m.FindCoordinatorRequest)
-        finding = asyncio.create_task(admin.find_coordinators(["later"]))
+        finding = asyncio.create_task(admin.groups.find_coordinators(["later"]))
         await broker.until(
             lambda: coordinators.count(m.FindCoordinatorRequest) > looked_up
         )
@@ -428,7 +428,7 @@ async def test_requests_in_flight_to_one_broker_are_limited() -> None:
 async def test_progress_is_reported_until_all_groups_are_done() -> None:
     told: list[tuple[int, int]] = []
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        await admin.describe_groups(
+        await admin.groups.describe(
             [*MANY, None],  # type: ignore[list-item]
             progress=lambda done, out_of: told.append((done, out_of)),
         )

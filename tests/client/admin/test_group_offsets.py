@@ -53,7 +53,7 @@ async def test_null_partitions_fetch_all_offsets(version: int) -> None:
         coordinators_with(version) as coordinators,
         coordinators.admin() as admin,
     ):
-        assert await admin.list_group_offsets("g") == THERE
+        assert await admin.group_offsets.fetch("g") == THERE
         (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = request.groups[0].topics if version >= 8 else request.topics
         assert topics is None
@@ -68,7 +68,7 @@ async def test_partitions_are_requested_by_name(version: int) -> None:
         coordinators_with(version) as coordinators,
         coordinators.admin() as admin,
     ):
-        assert await admin.list_group_offsets("g", wanted) == THERE
+        assert await admin.group_offsets.fetch("g", wanted) == THERE
         (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = request.groups[0].topics if version >= 8 else request.topics
         asked = [(topic.name, topic.partition_indexes) for topic in topics]
@@ -79,9 +79,9 @@ async def test_partitions_are_requested_by_name(version: int) -> None:
 async def test_offset_fetch_v1_cannot_fetch_all_partitions() -> None:
     async with coordinators_with(1) as coordinators, coordinators.admin() as admin:
         with pytest.raises(UnsupportedByBroker, match="or the partitions by name"):
-            await admin.list_group_offsets("g")
+            await admin.group_offsets.fetch("g")
         assert coordinators.count(m.OffsetFetchRequest) == 0
-        results = await admin.list_groups_offsets({"g": None, "h": [PLACE]})
+        results = await admin.group_offsets.fetch_many({"g": None, "h": [PLACE]})
         assert isinstance(results.errors["g"], UnsupportedByBroker)
         assert results.values == {"h": THERE}
 
@@ -108,7 +108,7 @@ async def test_an_error_of_the_group_is_raised_instead_of_its_offsets(
             offsets_response(code)
         )
         with pytest.raises(ApiError, match="group g") as caught:
-            await admin.list_group_offsets("g")
+            await admin.group_offsets.fetch("g")
         assert caught.value.code is code
 
 
@@ -117,7 +117,7 @@ async def test_in_version_1_an_error_of_a_partition_fails_the_group() -> None:
         answer = offsets_response(error_code=REFUSED)
         coordinators.brokers[0].answers[ApiKey.OFFSET_FETCH] = lambda _: answer
         with pytest.raises(ApiError) as caught:
-            await admin.list_group_offsets("g", [PLACE])
+            await admin.group_offsets.fetch("g", [PLACE])
         assert caught.value.code is REFUSED
 
 
@@ -136,7 +136,7 @@ async def test_each_partition_has_a_separate_error(
     ):
         answer = offsets_response(error_code=code)
         coordinators.brokers[0].answers[ApiKey.OFFSET_FETCH] = lambda _: answer
-        found = await admin.list_group_offsets("g", [PLACE])
+        found = await admin.group_offsets.fetch("g", [PLACE])
         assert found.offsets == {}
         error = found.errors[PLACE]
         assert isinstance(error, ApiError)
@@ -152,7 +152,7 @@ async def test_a_negative_committed_offset_is_none(version: int) -> None:
     ):
         answer = offsets_response(committed_offset=-1)
         coordinators.brokers[0].answers[ApiKey.OFFSET_FETCH] = lambda _: answer
-        found = await admin.list_group_offsets("g", [PLACE])
+        found = await admin.group_offsets.fetch("g", [PLACE])
         assert found == GroupOffsets({PLACE: None})
 
 
@@ -166,7 +166,7 @@ async def test_a_commit_contains_leader_epoch_and_metadata(
     ):
         answer = offsets_response(committed_leader_epoch=3, metadata="why")
         coordinators.brokers[0].answers[ApiKey.OFFSET_FETCH] = lambda _: answer
-        found = await admin.list_group_offsets("g", [PLACE])
+        found = await admin.group_offsets.fetch("g", [PLACE])
         assert found.offsets == {PLACE: CommittedOffset(OFFSET, epoch, "why")}
 
 
@@ -174,7 +174,7 @@ async def test_null_metadata_is_an_empty_string() -> None:
     async with coordinators_with(9) as coordinators, coordinators.admin() as admin:
         answer = offsets_response(metadata=None)
         coordinators.brokers[0].answers[ApiKey.OFFSET_FETCH] = lambda _: answer
-        assert await admin.list_group_offsets("g") == THERE
+        assert await admin.group_offsets.fetch("g") == THERE
 
 
 @pytest.mark.fact("A-66")
@@ -186,7 +186,7 @@ async def test_require_stable_is_dropped_on_an_old_broker(
         coordinators_with(version) as coordinators,
         coordinators.admin() as admin,
     ):
-        assert await admin.list_group_offsets("g", require_stable=True) == THERE
+        assert await admin.group_offsets.fetch("g", require_stable=True) == THERE
         (request,) = coordinators.asked(m.OffsetFetchRequest)
         assert request.require_stable == is_sent
 
@@ -201,8 +201,8 @@ async def test_require_stable_raises_on_an_old_broker_if_stable_fetch_is_require
         coordinators.admin(options) as admin,
     ):
         with pytest.raises(UnsupportedByBroker, match="7 is needed"):
-            await admin.list_group_offsets("g", require_stable=True)
-        assert await admin.list_group_offsets("g") == THERE
+            await admin.group_offsets.fetch("g", require_stable=True)
+        assert await admin.group_offsets.fetch("g") == THERE
 
 
 @pytest.mark.fact("A-65")
@@ -214,7 +214,7 @@ async def test_only_old_brokers_get_one_request_for_each_group() -> None:
             coordinators_with(version) as coordinators,
             coordinators.admin() as admin,
         ):
-            found = await admin.list_groups_offsets(dict.fromkeys(names))
+            found = await admin.group_offsets.fetch_many(dict.fromkeys(names))
             assert found.all() == dict.fromkeys(names, THERE)
             assert coordinators.count(m.OffsetFetchRequest) == requests
 
@@ -223,7 +223,7 @@ async def test_each_group_has_its_own_partitions_in_the_request() -> None:
     other = TopicPartition("u", 1)
     wanted = {"all": None, "one": [other], "none": ()}
     async with coordinators_with(9) as coordinators, coordinators.admin() as admin:
-        await admin.list_groups_offsets(wanted)
+        await admin.group_offsets.fetch_many(wanted)
         (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = {group.group_id: group.topics for group in request.groups}
         assert topics["all"] is None

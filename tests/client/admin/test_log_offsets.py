@@ -12,9 +12,9 @@ from coterie.client.admin.log_offsets import (
     LATEST,
     AtTime,
     LogOffsetInfo,
+    Logs,
     OffsetSpec,
     SpecialOffset,
-    list_offsets,
 )
 from coterie.client.cluster import Cluster
 from coterie.errors import (
@@ -54,7 +54,7 @@ def code_of(error: CoterieError) -> ErrorCode:
 
 async def test_no_request_is_sent_without_partitions() -> None:
     async with ScriptedCluster() as nodes:
-        results = await list_offsets(nodes.client(), {})
+        results = await Logs(nodes.client()).list_offsets({})
         assert results.all() == {}
         assert nodes.brokers[0].connection_count == 0
 
@@ -67,8 +67,8 @@ async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
         nodes.lead(3, "t", 2)
         wanted = ends("t", 0, 1, 2, 3) | ends("u", 7)
         told: list[tuple[int, int]] = []
-        results = await list_offsets(
-            nodes.client(), wanted, progress=lambda done, of: told.append((done, of))
+        results = await Logs(nodes.client()).list_offsets(
+            wanted, progress=lambda done, of: told.append((done, of))
         )
         offsets = {key: found.offset for key, found in results.all().items()}
         assert list(offsets) == list(wanted)
@@ -98,7 +98,7 @@ async def test_many_partitions_are_requested_in_chunks(
         for number in range(5):
             nodes.lead(1, f"t{number}", 0)
             wanted |= ends(f"t{number}", 0)
-        results = await list_offsets(nodes.client(), wanted)
+        results = await Logs(nodes.client()).list_offsets(wanted)
         assert len(results.all()) == 5
         [broker] = nodes.brokers
         assert len(broker.asked_of(m.ListOffsetsRequest)) == 3
@@ -125,7 +125,7 @@ async def test_offset_kinds_are_sent_with_the_protocols_numbers(
 ) -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
-        await list_offsets(nodes.client(), {TopicPartition("t", 0): spec})
+        await Logs(nodes.client()).list_offsets({TopicPartition("t", 0): spec})
         [request] = nodes.brokers[0].asked_of(m.ListOffsetsRequest)
         assert request.topics[0].partitions[0].timestamp == number
         assert (request.replica_id, request.isolation_level) == (-1, 0)
@@ -146,11 +146,11 @@ async def test_an_unsupported_offset_kind_does_not_affect_others(
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(1, since - 1)
         nodes.lead(1, "t", 0, 1)
         wanted = ends("t", 0) | {TopicPartition("t", 1): spec}
-        results = await list_offsets(nodes.client(), wanted)
+        results = await Logs(nodes.client()).list_offsets(wanted)
         assert results.one(TopicPartition("t", 0)).offset == 1000
         with pytest.raises(UnsupportedByBroker, match=f"{spec.name} needs {since}"):
             results.one(TopicPartition("t", 1))
-        alone = await list_offsets(nodes.client(), {TopicPartition("t", 1): spec})
+        alone = await Logs(nodes.client()).list_offsets({TopicPartition("t", 1): spec})
         assert len(alone.errors) == 1
         assert len(nodes.brokers[0].asked_of(m.ListOffsetsRequest)) == 1
 
@@ -159,9 +159,11 @@ async def test_brokers_before_kafka_0_11_support_no_committed_only() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 1)
         nodes.lead(1, "t", 0)
-        old = await list_offsets(nodes.client(), ends("t", 0))
+        old = await Logs(nodes.client()).list_offsets(ends("t", 0))
         assert old.one(TopicPartition("t", 0)) == LogOffsetInfo(1000)
-        results = await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
+        results = await Logs(nodes.client()).list_offsets(
+            ends("t", 0), committed_only=True
+        )
         with pytest.raises(UnsupportedByBroker, match="2 to 11 is needed"):
             results.all()
 
@@ -170,7 +172,7 @@ async def test_a_broker_with_version_0_only_is_unsupported() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 0)
         nodes.lead(1, "t", 0)
-        results = await list_offsets(nodes.client(), ends("t", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0))
         with pytest.raises(UnsupportedByBroker, match="ListOffsets 0 to 0"):
             results.all()
 
@@ -178,7 +180,7 @@ async def test_a_broker_with_version_0_only_is_unsupported() -> None:
 async def test_committed_only_sets_the_isolation_level() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
-        await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
+        await Logs(nodes.client()).list_offsets(ends("t", 0), committed_only=True)
         [request] = nodes.brokers[0].asked_of(m.ListOffsetsRequest)
         assert request.isolation_level == 1
 
@@ -210,7 +212,7 @@ async def test_only_the_partition_with_a_moved_leader_is_retried(
             return moved(request)
 
         first.answers[ApiKey.LIST_OFFSETS] = move
-        results = await list_offsets(nodes.client(), ends("t", 0, 1))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0, 1))
         assert {key[1]: found.offset for key, found in results.all().items()} == {
             0: 2000,
             1: 2001,
@@ -231,7 +233,7 @@ async def test_a_partition_without_a_leader_is_retried() -> None:
         nodes.lead(1, "t", 0)
         after = nodes.metadata(m.MetadataRequest(topics=None))
         broker.answers[ApiKey.METADATA] = in_turn(before, before, before, after)
-        results = await list_offsets(nodes.client(), ends("t", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0))
         assert results.one(TopicPartition("t", 0)).offset == 1000
 
 
@@ -239,7 +241,7 @@ async def test_a_partition_without_a_leader_does_not_affect_others() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(NOBODY, "t", 0)
         nodes.lead(1, "t", 1)
-        results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
+        results = await Logs(nodes.client(SOON)).list_offsets(ends("t", 0, 1))
         assert results.values == {("t", 1): LogOffsetInfo(1001)}
         error = results.errors[TopicPartition("t", 0)]
         assert code_of(error) is ErrorCode.LEADER_NOT_AVAILABLE
@@ -250,7 +252,7 @@ async def test_a_deleted_topic_is_reported_after_a_few_retries() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         wanted = ends("gone", 0) | ends("t", 0, 1)
-        results = await list_offsets(nodes.client(), wanted)
+        results = await Logs(nodes.client()).list_offsets(wanted)
         assert results.values == {("t", 0): LogOffsetInfo(1000)}
         assert {key: code_of(error) for key, error in results.errors.items()} == {
             ("gone", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -281,7 +283,7 @@ async def test_a_topic_deleted_between_requests_does_not_affect_others() -> None
             return answer
 
         broker.answers[ApiKey.LIST_OFFSETS] = delete
-        results = await list_offsets(nodes.client(), ends("t", 0) | ends("u", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0) | ends("u", 0))
         assert results.values == {("u", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert "topic t does not exist" in str(error)
@@ -291,7 +293,7 @@ async def test_a_topic_deleted_between_requests_does_not_affect_others() -> None
 async def test_the_offsets_of_an_unauthorized_topic_are_requested_once() -> None:
     async with ScriptedCluster() as nodes:
         nodes.refused["t"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        results = await list_offsets(nodes.client(), ends("t", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0))
         [error] = results.errors.values()
         assert code_of(error) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert len(nodes.brokers[0].asked_of(m.MetadataRequest)) == 1
@@ -303,7 +305,7 @@ async def test_an_error_that_is_not_retriable_is_not_retried() -> None:
         code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
         nodes.lead(1, "t", 0)
         broker.answers[ApiKey.LIST_OFFSETS] = offsets_of_node(1, code)
-        results = await list_offsets(nodes.client(), ends("t", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0))
         [error] = results.errors.values()
         assert code_of(error) is code
         assert len(broker.asked_of(m.ListOffsetsRequest)) == 1
@@ -314,7 +316,7 @@ async def test_a_dead_leader_fails_its_own_partitions() -> None:
         nodes.brokers[1]._server.close()
         nodes.lead(1, "t", 0)
         nodes.lead(2, "t", 1)
-        results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
+        results = await Logs(nodes.client(SOON)).list_offsets(ends("t", 0, 1))
         assert results.values == {("t", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert isinstance(error, ConnectionLost)
@@ -327,7 +329,7 @@ async def test_a_leader_that_times_out_fails_its_own_partitions() -> None:
         nodes.lead(1, "t", 0)
         nodes.lead(2, "t", 1)
         options = replace(BRIEF, request_timeout_ms=60_000, api_timeout_ms=30_000)
-        results = await list_offsets(nodes.client(options), ends("t", 0, 1))
+        results = await Logs(nodes.client(options)).list_offsets(ends("t", 0, 1))
         assert results.values == {("t", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert isinstance(error, RequestTimedOut)
@@ -339,7 +341,7 @@ async def test_a_partition_missing_in_a_leaders_response_has_an_error() -> None:
         [broker] = nodes.brokers
         nodes.lead(1, "t", 0)
         broker.answers[ApiKey.LIST_OFFSETS] = lambda _: m.ListOffsetsResponse()
-        results = await list_offsets(nodes.client(), ends("t", 0))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0))
         [error] = results.errors.values()
         assert isinstance(error, ClientError)
         assert "the response of node 1 omits partition t-0" in str(error)
@@ -349,7 +351,7 @@ async def test_a_call_raises_when_no_broker_returns_metadata() -> None:
     async with ScriptedCluster() as nodes:
         bootstrap = nodes.brokers[0].bootstrap
     with pytest.raises((ConnectionLost, RequestTimedOut)):
-        await list_offsets(Cluster(bootstrap, IMPATIENT), ends("t", 0))
+        await Logs(Cluster(bootstrap, IMPATIENT)).list_offsets(ends("t", 0))
 
 
 async def test_metadata_time_outs_end_the_call() -> None:
@@ -359,7 +361,7 @@ async def test_metadata_time_outs_end_the_call() -> None:
         with pytest.raises(
             RequestTimedOut, match="no response within the call's 20000 ms"
         ):
-            await list_offsets(nodes.client(options), ends("t", 0))
+            await Logs(nodes.client(options)).list_offsets(ends("t", 0))
 
 
 async def test_a_metadata_failure_during_a_retry_fails_the_remaining_partitions() -> (
@@ -373,7 +375,7 @@ async def test_a_metadata_failure_during_a_retry_fails_the_remaining_partitions(
         refused = nodes.metadata(m.MetadataRequest(topics=None))
         refused.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
         broker.answers[ApiKey.METADATA] = in_turn(known, refused)
-        results = await list_offsets(nodes.client(), ends("t", 0, 1))
+        results = await Logs(nodes.client()).list_offsets(ends("t", 0, 1))
         assert results.values == {("t", 1): LogOffsetInfo(1001)}
         [error] = results.errors.values()
         assert code_of(error) is ErrorCode.REBOOTSTRAP_REQUIRED

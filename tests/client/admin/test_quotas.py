@@ -11,8 +11,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.quotas import (
     QuotaEntity,
     QuotaName,
-    alter_client_quotas,
-    describe_client_quotas,
+    Quotas,
 )
 from coterie.errors import ApiError
 from coterie.wire import messages as m
@@ -44,23 +43,23 @@ async def admin() -> AsyncIterator[AdminClient]:
 
 
 async def test_quotas_are_set_described_and_removed(admin: AdminClient) -> None:
-    results = await admin.alter_client_quotas({**ALL, QuotaEntity(user=""): {}})
+    results = await admin.quotas.alter({**ALL, QuotaEntity(user=""): {}})
     assert list(results.values) == list(ALL)
     [error] = results.errors.values()
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.INVALID_REQUEST
-    assert await admin.describe_client_quotas() == ALL
+    assert await admin.quotas.describe() == ALL
     gone = {USER: {"producer_byte_rate": None}, PAIR: {"consumer_byte_rate": None}}
-    (await admin.alter_client_quotas(gone)).all()
+    (await admin.quotas.alter(gone)).all()
     left = {USER: {"request_percentage": 12.5}, ADDRESS: ALL[ADDRESS]}
-    assert await admin.describe_client_quotas() == left
+    assert await admin.quotas.describe() == left
 
 
 async def test_quotas_are_described_by_a_filter(admin: AdminClient) -> None:
-    (await admin.alter_client_quotas(ALL)).all()
+    (await admin.quotas.alter(ALL)).all()
 
     async def described(match: QuotaEntity, *, strict: bool = False) -> set[str]:
-        return set(map(str, await admin.describe_client_quotas(match, strict=strict)))
+        return set(map(str, await admin.quotas.describe(match, strict=strict)))
 
     assert await described(USER) == {"user u", "user u client-id <default>"}
     assert await described(USER, strict=True) == {"user u"}
@@ -70,13 +69,13 @@ async def test_quotas_are_described_by_a_filter(admin: AdminClient) -> None:
 
 
 async def test_a_validated_quota_is_not_set(admin: AdminClient) -> None:
-    (await admin.alter_client_quotas(ALL, validate_only=True)).all()
-    assert await admin.describe_client_quotas() == {}
+    (await admin.quotas.alter(ALL, validate_only=True)).all()
+    assert await admin.quotas.describe() == {}
 
 
 async def test_any_name_has_no_quota(admin: AdminClient) -> None:
     with pytest.raises(ValueError, match="user <any>: ANY has no quota"):
-        await admin.alter_client_quotas({QuotaEntity(user=ANY): {}})
+        await admin.quotas.alter({QuotaEntity(user=ANY): {}})
 
 
 async def test_quotas_are_altered_by_the_controller() -> None:
@@ -87,7 +86,7 @@ async def test_quotas_are_altered_by_the_controller() -> None:
         broker.answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: answer
         changes = {USER: {"producer_byte_rate": None}}
         cluster = nodes.client()
-        results = await alter_client_quotas(cluster, changes, validate_only=False)
+        results = await Quotas(cluster).alter(changes, validate_only=False)
         [sent] = broker.asked_of(m.AlterClientQuotasRequest)
         assert sent.entries[0].ops[0].remove
         assert "the broker's response omits user u" in str(results.errors[USER])
@@ -100,4 +99,4 @@ async def test_a_refused_description_is_an_error() -> None:
         key = ApiKey.DESCRIBE_CLIENT_QUOTAS
         nodes.brokers[0].answers[key] = lambda _: answer
         with pytest.raises(ApiError, match="to describe client quotas is not author"):
-            await describe_client_quotas(nodes.client(), QuotaEntity(), strict=False)
+            await Quotas(nodes.client()).describe(QuotaEntity(), strict=False)

@@ -132,7 +132,7 @@ def coordinators(versions: Any = KAFKA_4_3) -> ScriptedCoordinators:
 
 async def test_a_share_group_is_described() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
-        group = (await admin.describe_groups(["share-1"])).one("share-1")
+        group = (await admin.groups.describe(["share-1"])).one("share-1")
     assert (group.type, group.state) == (GroupType.SHARE, GroupState.STABLE)
     assert (group.protocol_type, group.assignor) == ("share", "simple")
     assert (group.group_epoch, group.assignment_epoch) == (5, 4)
@@ -144,7 +144,7 @@ async def test_a_share_group_is_described() -> None:
 
 async def test_a_streams_group_is_described_with_topology_and_tasks() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
-        group = (await admin.describe_groups(["streams-1"])).one("streams-1")
+        group = (await admin.groups.describe(["streams-1"])).one("streams-1")
     assert (group.type, group.state) == (GroupType.STREAMS, GroupState.NOT_READY)
     subtopology = Subtopology("0", ("a",), ("r",), (), ("log",))
     assert group.topology == Topology(2, (subtopology,))
@@ -162,7 +162,7 @@ async def test_groups_of_all_types_are_described_in_one_call() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.consumer_groups = {"consumer-1"}
         wanted = ["share-1", "consumer-1", "streams-1"]
-        described = await admin.describe_groups(wanted)
+        described = await admin.groups.describe(wanted)
         asked = scripted.asked(m.ShareGroupDescribeRequest)
     types = [each.type for each in described.values.values()]
     assert types == [GroupType.SHARE, GroupType.CONSUMER, GroupType.STREAMS]
@@ -173,7 +173,7 @@ async def test_groups_of_all_types_are_described_in_one_call() -> None:
 async def test_a_broker_that_cannot_describe_share_groups_is_named() -> None:
     versions = {**NEW, ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0)}
     async with coordinators(versions) as scripted, scripted.admin() as admin:
-        described = await admin.describe_groups(["share-1", "streams-1"])
+        described = await admin.groups.describe(["share-1", "streams-1"])
     assert list(described.values) == ["streams-1"]
     error = described.errors["share-1"]
     assert isinstance(error, UnsupportedGroupType)
@@ -183,7 +183,7 @@ async def test_a_broker_that_cannot_describe_share_groups_is_named() -> None:
 
 async def test_a_group_of_an_unknown_type_is_not_missing() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
-        described = await admin.describe_groups(["newer-1"])
+        described = await admin.groups.describe(["newer-1"])
     assert isinstance(described.errors["newer-1"], UnsupportedGroupType)
 
 
@@ -201,7 +201,7 @@ async def test_a_missing_group_is_missing_for_every_type() -> None:
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = none
-        described = await admin.describe_groups(["gone"])
+        described = await admin.groups.describe(["gone"])
     error = described.errors["gone"]
     assert isinstance(error, ApiError)
     assert error.code is NOT_FOUND
@@ -218,7 +218,7 @@ async def test_an_error_of_a_share_group_is_its_own() -> None:
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.SHARE_GROUP_DESCRIBE] = refuse
-        described = await admin.describe_groups(["share-1", "streams-1"])
+        described = await admin.groups.describe(["share-1", "streams-1"])
     assert list(described.values) == ["streams-1"]
     error = described.errors["share-1"]
     assert isinstance(error, ApiError)
@@ -249,7 +249,7 @@ def positions(request: Any) -> m.DescribeShareGroupOffsetsResponse:
 async def test_positions_of_share_groups_have_start_and_lag() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS] = positions
-        found = await admin.list_share_groups_offsets({"g": None, "refused": [A0]})
+        found = await admin.share_groups.fetch_offsets({"g": None, "refused": [A0]})
         (request,) = scripted.asked(m.DescribeShareGroupOffsetsRequest)
     group = found.one("g")
     assert group.offsets == {A0: ShareOffset(4, 2, 6), A1: None}
@@ -264,13 +264,13 @@ async def test_brokers_before_4_2_return_no_lag() -> None:
     versions = {**KAFKA_4_3, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 0)}
     async with coordinators(versions) as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS] = positions
-        found = await admin.list_share_groups_offsets({"g": None})
+        found = await admin.share_groups.fetch_offsets({"g": None})
     assert found.one("g").offsets[A0] == ShareOffset(4, 2, None)
 
 
 async def test_a_broker_without_share_offsets_fails_each_group() -> None:
     async with coordinators(NEW) as scripted, scripted.admin() as admin:
-        found = await admin.list_share_groups_offsets({"g": None})
+        found = await admin.share_groups.fetch_offsets({"g": None})
     assert isinstance(found.errors["g"], UnsupportedByBroker)
 
 
@@ -285,7 +285,7 @@ async def test_start_offsets_are_altered_each_with_its_outcome() -> None:
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.ALTER_SHARE_GROUP_OFFSETS] = altered
-        results = await admin.alter_share_group_offsets("g", {A0: 5, A1: 6})
+        results = await admin.share_groups.alter_offsets("g", {A0: 5, A1: 6})
         (request,) = scripted.asked(m.AlterShareGroupOffsetsRequest)
     sent = request.topics[0].partitions
     assert [(each.partition_index, each.start_offset) for each in sent] == [
@@ -303,7 +303,7 @@ async def test_start_offsets_of_topics_are_deleted_each_with_its_outcome() -> No
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DELETE_SHARE_GROUP_OFFSETS] = deleted
-        results = await admin.delete_share_group_offsets("g", ["a", "b", "a"])
+        results = await admin.share_groups.delete_offsets("g", ["a", "b", "a"])
         (request,) = scripted.asked(m.DeleteShareGroupOffsetsRequest)
     assert [each.topic_name for each in request.topics] == ["a", "b"]
     assert (list(results.values), list(results.errors)) == (["a"], ["b"])
@@ -321,6 +321,6 @@ async def test_changes_of_a_share_group_with_members_raise_its_error() -> None:
             ),
         }
         with pytest.raises(ApiError, match="has members"):
-            await admin.alter_share_group_offsets("g", {A0: 5})
+            await admin.share_groups.alter_offsets("g", {A0: 5})
         with pytest.raises(ApiError, match="has members"):
-            await admin.delete_share_group_offsets("g", ["a"])
+            await admin.share_groups.delete_offsets("g", ["a"])

@@ -10,10 +10,7 @@ from coterie.client.admin.leaders import UNKNOWN_TRIES
 from coterie.client.admin.topics import (
     CreatedTopic,
     NewTopic,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_topics,
+    Topics,
 )
 from coterie.errors import (
     ApiError,
@@ -41,7 +38,7 @@ async def test_topics_are_described_in_the_requested_order() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "b", 1, 0)
         nodes.lead(NOBODY, "a", 0)
-        results = await describe_topics(nodes.client(), ["b", "a", "b"])
+        results = await Topics(nodes.client()).describe(["b", "a", "b"])
         assert list(results.all()) == ["b", "a"]
         topic = results.one("b")
         assert topic.topic_id is None
@@ -58,7 +55,7 @@ async def test_null_topic_names_describe_all_topics() -> None:
         nodes.lead(1, "b", 0)
         nodes.lead(1, "a", 0)
         nodes.refused["b"] = ErrorCode.LEADER_NOT_AVAILABLE
-        results = await describe_topics(nodes.client())
+        results = await Topics(nodes.client()).describe()
         assert list(results.values) == ["a"]
         assert list(results.errors) == ["b"]
 
@@ -77,7 +74,7 @@ async def test_a_topic_that_was_just_created_is_requested_again() -> None:
             return answer
 
         broker.answers[ApiKey.METADATA] = later
-        results = await describe_topics(nodes.client(), ["old", "new"])
+        results = await Topics(nodes.client()).describe(["old", "new"])
         assert set(results.all()) == {"old", "new"}
         assert asked == [["new", "old"], ["new"]]
 
@@ -85,7 +82,7 @@ async def test_a_topic_that_was_just_created_is_requested_again() -> None:
 async def test_a_missing_topic_has_its_own_error() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
-        results = await describe_topics(nodes.client(), ["gone", "t"])
+        results = await Topics(nodes.client()).describe(["gone", "t"])
         assert list(results.values) == ["t"]
         with pytest.raises(ApiError, match="topic gone does not exist"):
             results.one("gone")
@@ -99,7 +96,7 @@ async def test_a_topic_is_created_by_the_controller() -> None:
             topic_id=b"i" * 16, num_partitions=3, replication_factor=1
         )
         topic = NewTopic("t", 3, 1, configs={"cleanup.policy": "compact"})
-        results = await create_topics(nodes.client(), [topic])
+        results = await Topics(nodes.client()).create([topic])
         assert results.one("t") == CreatedTopic("t", b"i" * 16, 3, 1)
         [request] = nodes.brokers[1].asked_of(m.CreateTopicsRequest)
         [asked] = request.topics
@@ -120,7 +117,7 @@ async def test_not_controller_is_retried_on_the_new_controller() -> None:
             return refused
 
         first.answers[ApiKey.CREATE_TOPICS] = elected
-        results = await create_topics(nodes.client(), [NewTopic("t", 1, 1)])
+        results = await Topics(nodes.client()).create([NewTopic("t", 1, 1)])
         assert list(results.all()) == ["t"]
 
 
@@ -128,7 +125,7 @@ async def test_a_missing_controller_is_an_error_at_the_deadline() -> None:
     async with ScriptedCluster() as nodes:
         refused = created(ErrorCode.NOT_CONTROLLER)
         nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
-        results = await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+        results = await Topics(nodes.client(BRIEF)).create([NewTopic("t", 1, 1)])
         with pytest.raises(ApiError, match="NOT_CONTROLLER"):
             results.one("t")
 
@@ -142,12 +139,12 @@ async def test_the_last_response_is_returned_when_the_controller_disappears() ->
             return created(ErrorCode.NOT_CONTROLLER)
 
         broker.answers[ApiKey.CREATE_TOPICS] = resign
-        results = await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+        results = await Topics(nodes.client(BRIEF)).create([NewTopic("t", 1, 1)])
         with pytest.raises(ApiError, match="NOT_CONTROLLER"):
             results.one("t")
         nodes.controller_id = 9
         with pytest.raises(ConnectionLost, match="no node 9"):
-            await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+            await Topics(nodes.client(BRIEF)).create([NewTopic("t", 1, 1)])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +157,7 @@ async def test_a_change_with_a_lost_response_is_not_retried(
         [broker] = nodes.brokers
         broker.answers[ApiKey.CREATE_TOPICS] = lambda _: said
         with pytest.raises(error):
-            await create_topics(nodes.client(IMPATIENT), [NewTopic("t", 1, 1)])
+            await Topics(nodes.client(IMPATIENT)).create([NewTopic("t", 1, 1)])
         assert len(broker.asked_of(m.CreateTopicsRequest)) == 1
 
 
@@ -168,7 +165,7 @@ async def test_the_brokers_error_message_is_included() -> None:
     async with ScriptedCluster() as nodes:
         refused = created(ErrorCode.TOPIC_ALREADY_EXISTS, error_message="It is there.")
         nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
-        results = await create_topics(nodes.client(), [NewTopic("t", 1, 1)])
+        results = await Topics(nodes.client()).create([NewTopic("t", 1, 1)])
         text = "topic t: TOPIC_ALREADY_EXISTS: It is there."
         assert str(results.errors["t"]) == text
 
@@ -198,8 +195,8 @@ async def test_numbers_are_those_of_the_controller_before_kafka_2_4() -> None:
         found = broker_settings(num_partitions="7", default_replication_factor="3")
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: found
         cluster = nodes.client()
-        (await create_topics(cluster, [NewTopic("t")])).all()
-        (await create_topics(cluster, [NewTopic("t", 2)])).all()
+        (await Topics(cluster).create([NewTopic("t")])).all()
+        (await Topics(cluster).create([NewTopic("t", 2)])).all()
         requests = broker.asked_of(m.CreateTopicsRequest)
     numbers = [
         (topic.num_partitions, topic.replication_factor)
@@ -216,7 +213,7 @@ async def test_assigned_replicas_need_no_numbers_before_kafka_2_4() -> None:
         broker.answers[ApiKey.CREATE_TOPICS] = lambda _: created()
         cluster = nodes.client()
         placed = NewTopic("t", 1, 1, assignments={0: [1]})
-        results = await create_topics(cluster, [placed])
+        results = await Topics(cluster).create([placed])
         assert results.one("t") == CreatedTopic("t")
         [request] = broker.asked_of(m.CreateTopicsRequest)
         [asked] = request.topics
@@ -237,7 +234,7 @@ async def test_topics_are_deleted_in_each_version(version: int) -> None:
                 ]
             )
         )
-        results = await delete_topics(nodes.client(), ["t", "u", "t"])
+        results = await Topics(nodes.client()).delete(["t", "u", "t"])
         assert (list(results.values), list(results.errors)) == (["t"], ["u"])
         [request] = broker.asked_of(m.DeleteTopicsRequest)
         named = [each.name for each in request.topics] or request.topic_names
@@ -248,4 +245,4 @@ async def test_an_old_broker_without_create_partitions_is_an_error() -> None:
     async with ScriptedCluster() as nodes:
         del nodes.brokers[0].versions[ApiKey.CREATE_PARTITIONS]
         with pytest.raises(UnsupportedByBroker, match="CreatePartitions"):
-            await create_partitions(nodes.client(), {"t": 4})
+            await Topics(nodes.client()).create_partitions({"t": 4})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -11,11 +12,8 @@ from coterie.client.admin.transactions import (
     HangingTransaction,
     OpenTransaction,
     ProducerState,
+    Transactions,
     TransactionState,
-    abort_transactions,
-    describe_transactions,
-    find_hanging_transactions,
-    list_transactions,
 )
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
@@ -103,9 +101,8 @@ async def find(
         answers[ApiKey.LIST_TRANSACTIONS] = lambda _: known
         answers[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _: description
         cluster = nodes.client()
-        found = await find_hanging_transactions(
-            cluster, [FIRST, SECOND], 900_000, lambda: NOW_MS
-        )
+        with patch("time.time_ns", lambda: NOW_MS * 1_000_000):
+            found = await Transactions(cluster).find_hanging([FIRST, SECOND])
     return {**found.values, **found.errors}
 
 
@@ -148,7 +145,7 @@ async def test_a_loading_coordinator_is_asked_again() -> None:
         answers = nodes.brokers[0].answers
         answers[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _: responses.pop(0)
         cluster = nodes.client()
-        results = await describe_transactions(cluster, ["payments", "payments"])
+        results = await Transactions(cluster).describe(["payments", "payments"])
     assert not responses
     assert results.one("payments").partitions == (FIRST,)
     assert results.one("payments").state is TransactionState.ONGOING
@@ -159,7 +156,7 @@ async def test_a_transaction_that_the_response_omits_is_an_error() -> None:
         answers = nodes.brokers[0].answers
         answers[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _: described()
         cluster = nodes.client()
-        results = await describe_transactions(cluster, ["payments", "orders"])
+        results = await Transactions(cluster).describe(["payments", "orders"])
     assert isinstance(results.errors["orders"], MalformedFrame)
     assert results.values.keys() == {"payments"}
 
@@ -170,9 +167,9 @@ async def test_a_filter_that_a_broker_does_not_know_fails_the_call() -> None:
         broker.versions[ApiKey.LIST_TRANSACTIONS] = Versions(0, 0)
         broker.answers[ApiKey.LIST_TRANSACTIONS] = lambda _: listed("payments")
         cluster = nodes.client()
-        (each,) = (await list_transactions(cluster, (), (), None, None)).all()
+        (each,) = (await Transactions(cluster).list()).all()
         with pytest.raises(UnsupportedByBroker, match="1 to 2 is needed"):
-            await list_transactions(cluster, (), (), 60_000, None)
+            await Transactions(cluster).list(running_ms=60_000)
     assert (each.transactional_id, each.coordinator_id) == ("payments", 1)
 
 
@@ -226,7 +223,7 @@ async def test_transactions_of_one_partition_are_aborted_in_turn(
     async with ScriptedCluster() as nodes:
         nodes.leaders = {FIRST: 1, SECOND: 1}
         cluster = nodes.client()
-        results = await abort_transactions(cluster, aborted)
+        results = await Transactions(cluster).abort(aborted)
     assert list(results.all()) == aborted
     assert [len(request.markers) for request in sent] == [2, 1]
     assert not any(marker.transaction_result for r in sent for marker in r.markers)
@@ -242,8 +239,8 @@ async def test_a_refused_marker_says_what_to_do(
     async with ScriptedCluster() as nodes:
         nodes.leaders = {FIRST: 1, SECOND: 1}
         cluster = nodes.client()
-        results = await abort_transactions(
-            cluster, [refused, OpenTransaction(SECOND, 7, 3)]
+        results = await Transactions(cluster).abort(
+            [refused, OpenTransaction(SECOND, 7, 3)]
         )
     assert list(results.values) == [OpenTransaction(SECOND, 7, 3)]
     assert "find its open transaction again" in str(results.errors[refused])

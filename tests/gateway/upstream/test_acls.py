@@ -205,7 +205,7 @@ async def test_bindings_of_a_server_are_copied() -> None:
                 )
                 for operation in (Operation.READ, Operation.DELETE)
             ]
-            await admin.create_acls(created)
+            await admin.acls.create(created)
             await feed.poll()
             assert acls.matching(AclBindingFilter()) == sorted(created)
             await feed.close()

@@ -36,7 +36,7 @@ async def test_topics_of_a_server_are_copied(server: Server) -> None:
     async with AdminClient(server.addresses, ClientOptions()) as admin:
         broker = server.assembly.broker
         feed = CatalogFeed(admin.cluster, model.data, cluster_id=broker.cluster_id)
-        await admin.create_topics([NewTopic("a", 3, replication_factor=2)])
+        await admin.topics.create([NewTopic("a", 3, replication_factor=2)])
         await feed.start()
         try:
             original = broker.catalog.topics["a"]
@@ -44,11 +44,11 @@ async def test_topics_of_a_server_are_copied(server: Server) -> None:
             assert model.catalog.partition_racks("a") == tuple(
                 broker.catalog.partition_racks("a")
             )
-            await admin.create_partitions({"a": 5})
+            await admin.topics.create_partitions({"a": 5})
             await feed.poll()
             assert model.catalog.partition_count("a") == 5
-            await admin.delete_topics(["a"])
-            await admin.create_topics([NewTopic("a", 1)])
+            await admin.topics.delete(["a"])
+            await admin.topics.create([NewTopic("a", 1)])
             has_changed = asyncio.Event()
             model.take_events()
             model.catalog.watch(lambda _: has_changed.set())

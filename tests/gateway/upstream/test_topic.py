@@ -13,13 +13,14 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
 from coterie.gateway.upstream import topic as topics
 from coterie.wire.error_codes import ErrorCode
+from tests.support.flat_calls import FlatCalls
 
 pytestmark = pytest.mark.asyncio
 
 NAME = "__coterie_test"
 
 
-class FakeAdmin:
+class FakeAdmin(FlatCalls):
     """A cluster in which a created topic is unknown to `late` requests."""
 
     def __init__(self, late: int) -> None:

@@ -43,7 +43,7 @@ async def outcome(call: Callable[[Callable[[Any], None]], None]) -> Any:
 async def test_a_transaction_has_the_shard_and_its_sequences(bootstrap: str) -> None:
     options = ClientOptions()
     async with AdminClient(bootstrap, options) as admin:
-        await admin.create_topics([NewTopic(TOPIC, 2, 1)])
+        await admin.topics.create([NewTopic(TOPIC, 2, 1)])
     upstream = UpstreamClient(bootstrap, options, TOPIC)
     client = TransactionClient(bootstrap, options, TOPIC)
     cluster = Cluster(bootstrap, options)

@@ -38,7 +38,7 @@ def ready(broker: Broker) -> str:
     """HOST:PORT of a broker that has loaded its group coordinators."""
     with SyncAdmin(broker.bootstrap) as admin:  # it repeats what is refused meanwhile
         for number in range(_GROUPS_ON_ALL_PARTITIONS):
-            admin.list_group_offsets(f"exchanges-{number}")
+            admin.group_offsets.fetch(f"exchanges-{number}")
     return broker.bootstrap
 
 

@@ -41,7 +41,7 @@ async def topic(bootstrap: str) -> AsyncIterator[ShardsTopic]:
     name = f"__coterie_log-{secrets.token_hex(4)}"
     async with AdminClient(bootstrap) as admin:
         yield await open_topic(admin, name, partition_count=4)
-        await admin.delete_topics([name])
+        await admin.topics.delete([name])
 
 
 @pytest_asyncio.fixture
@@ -74,7 +74,7 @@ async def test_the_topic_is_compacted_and_replicated(
 ) -> None:
     async with AdminClient(bootstrap) as admin:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
-        described = (await admin.describe_configs([resource])).one(resource)
+        described = (await admin.configs.describe([resource])).one(resource)
         configs = {each.name: each.value for each in described}
         assert configs["cleanup.policy"] == "compact"
         assert configs["unclean.leader.election.enable"] == "false"

@@ -63,7 +63,7 @@ class Cluster:
         produce(self.bootstrap, "orders", {each: [b"v"] * 5 for each in range(3)})
         produce(self.bootstrap, "payments", {each: [b"v"] for each in range(12)})
         produce(self.bootstrap, "trimmed", {0: [b"v"] * 5})
-        self._admin.delete_records({TopicPartition("trimmed", 0): 3})
+        self._admin.logs.delete_records({TopicPartition("trimmed", 0): 3})
         for protocol in PROTOCOLS:
             live = consuming(self.bootstrap, f"live-{protocol}", "live", protocol)
             self._members.enter_context(live)
@@ -83,17 +83,17 @@ class Cluster:
         """Make the groups without members again, and delete the one that a reset
         makes."""
         again = ("empty-classic", "with space", *SPARE)
-        self._admin.delete_groups([*again, "new"])
+        self._admin.groups.delete([*again, "new"])
         for group_id in again:
             self._commit(group_id, _COMMITS)
-        present = {each.group_id for each in self._admin.list_groups().groups}
+        present = {each.group_id for each in self._admin.groups.list().groups}
         asyncio.run(self._make_other_types(present))
         if "empty-consumer" not in present:
             make_empty_group(self.bootstrap, "empty-consumer", "left", "consumer")
-        found = self._admin.list_group_offsets("empty-consumer").offsets
+        found = self._admin.group_offsets.fetch("empty-consumer").offsets
         extra = [each for each in found if (*each,) not in _COMMITS_LEFT]
         if extra:
-            self._admin.delete_group_offsets("empty-consumer", extra)
+            self._admin.group_offsets.delete("empty-consumer", extra)
         self._commit("empty-consumer", _COMMITS_LEFT)
 
     async def _make_other_types(self, present: Collection[str]) -> None:
@@ -106,9 +106,9 @@ class Cluster:
 
     def state(self) -> State:
         """Return the groups, and the commits of those that a command may change."""
-        present = [each.group_id for each in self._admin.list_groups().groups]
+        present = [each.group_id for each in self._admin.groups.list().groups]
         known = (*SPARE, *EMPTY_GROUPS, "new")
-        found = self._admin.list_groups_offsets(dict.fromkeys(known))
+        found = self._admin.group_offsets.fetch_many(dict.fromkeys(known))
         return {
             "groups": sorted(present),
             **{
@@ -125,5 +125,5 @@ class Cluster:
             TopicPartition(*at): CommittedOffset(offset)
             for at, offset in offsets.items()
         }
-        results = self._admin.alter_group_offsets(group_id, commits)
+        results = self._admin.group_offsets.alter(group_id, commits)
         assert not results.errors, results.errors

@@ -42,7 +42,7 @@ class ExportedAdmin(FakeAdmin):
 def small_cluster() -> ExportedAdmin:
     """Return a cluster with a group of two members and one without members."""
     admin = ExportedAdmin(
-        logs={
+        known_logs={
             T0: FakeLog.of(0, 100),
             T1: FakeLog.of(50, 80),
             U0: FakeLog.of(0, 10),

@@ -65,8 +65,8 @@ def test_partitions_have_the_names_and_labels_of_kafka_lag_exporter() -> None:
 
 def test_groups_have_members_state_and_counts() -> None:
     admin = small_cluster()
-    admin.groups["orders"] = replace(
-        admin.groups["orders"],
+    admin.known_groups["orders"] = replace(
+        admin.known_groups["orders"],
         type=GroupType.CONSUMER,
         group_epoch=7,
         assignment_epoch=6,
@@ -106,7 +106,7 @@ def test_an_unknown_value_has_no_series() -> None:
 def test_an_interpolated_lag_has_the_bound_of_its_error() -> None:
     admin = small_cluster()
     admin.cannot_read = True
-    admin.logs[T1] = FakeLog(50, [1_000, *[2_000] * 50, 3_000])
+    admin.known_logs[T1] = FakeLog(50, [1_000, *[2_000] * 50, 3_000])
     admin.commits["orders"][T1] = 90
     samples = exported(admin, Style())
     at = {"group": "orders", "partition": "1"}
@@ -121,7 +121,9 @@ def test_an_interpolated_lag_has_the_bound_of_its_error() -> None:
 
 def test_kminion_names_have_its_labels() -> None:
     admin = small_cluster()
-    admin.groups["orders"] = replace(admin.groups["orders"], protocol_type="consumer")
+    admin.known_groups["orders"] = replace(
+        admin.known_groups["orders"], protocol_type="consumer"
+    )
     samples = exported(admin, Style(names=KMINION))
     prefix = "kminion_kafka_consumer_group_"
     lag = samples[f"{prefix}topic_partition_lag"]
@@ -170,8 +172,8 @@ def test_names_of_groups_and_topics_cannot_forge_lines() -> None:
     hostile = 'g"} 1\nforged{a="\\'
     admin = small_cluster()
     topic = TopicPartition('t"\n\\', 0)
-    admin.logs[topic] = FakeLog.of(0, 10)
-    admin.groups[hostile] = group(hostile, member('"\n', (topic.topic, 0)))
+    admin.known_logs[topic] = FakeLog.of(0, 10)
+    admin.known_groups[hostile] = group(hostile, member('"\n', (topic.topic, 0)))
     admin.commits[hostile] = {topic: 4}
     for openmetrics in (False, True):
         samples = exported(

@@ -37,22 +37,22 @@ class Polls:
     """Polls of a log whose records come later, and the positions of groups on it."""
 
     def __init__(self, log: FakeLog) -> None:
-        self.admin = FakeAdmin(logs={T0: log})
+        self.admin = FakeAdmin(known_logs={T0: log})
         self.times = LogTimes(INTERVAL_MS)
         self.topic_id = ID
 
     def poll(self, now_ms: int, *offsets: int) -> list[TimeLag]:
         """Return the time lags of groups at some offsets."""
         self.admin.calls.clear()
-        ends = {at: log.end for at, log in self.admin.logs.items()}
+        ends = {at: log.end for at, log in self.admin.known_logs.items()}
         self.times.add_ends(ends, {"t": self.topic_id}, now_ms, now_ms)
         positions = [LagPosition(T0, each, ends[T0]) for each in offsets]
         found = asyncio.run(self.times.time_lags(self.admin, positions, now_ms))
         return [found[each] for each in positions]
 
     def append(self, *times_ms: int) -> None:
-        log = self.admin.logs[T0]
-        self.admin.logs[T0] = replace(log, times=[*log.times, *times_ms])
+        log = self.admin.known_logs[T0]
+        self.admin.known_logs[T0] = replace(log, times=[*log.times, *times_ms])
 
     @property
     def has_asked(self) -> bool:
@@ -106,7 +106,7 @@ def test_a_marker_that_is_left_has_no_age_and_is_read_once() -> None:
 def test_what_was_known_of_a_topic_created_again_is_forgotten(grown_to: int) -> None:
     polls = Polls(FakeLog.of(0, 200, step_ms=1))
     assert polls.poll(HOUR_MS, 50) == [exact(HOUR_MS - 50)]
-    polls.admin.logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * grown_to)
+    polls.admin.known_logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * grown_to)
     polls.topic_id = OTHER_ID
     assert polls.poll(HOUR_MS + 10_000, 50) == [exact(5_000)]
 
@@ -114,7 +114,7 @@ def test_what_was_known_of_a_topic_created_again_is_forgotten(grown_to: int) -> 
 def test_a_log_that_became_shorter_was_created_again_on_old_brokers() -> None:
     polls = Polls(FakeLog.of(0, 200, step_ms=1))
     polls.poll(HOUR_MS, 50)
-    polls.admin.logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * 100)
+    polls.admin.known_logs[T0] = FakeLog(0, [HOUR_MS + 5_000] * 100)
     assert polls.poll(HOUR_MS + 10_000, 50) == [exact(5_000)]
 
 
@@ -138,7 +138,7 @@ def test_a_partition_without_timestamps_is_queried_again_after_a_while() -> None
 
 def many_positions(polls: Polls, now_ms: int) -> dict[LagPosition, TimeLag]:
     """Poll groups at every offset of a log that is longer than the bound of fetches."""
-    end = polls.admin.logs[T0].end
+    end = polls.admin.known_logs[T0].end
     assert end > 2 * FETCHES_MAX
     positions = [LagPosition(T0, each, end) for each in range(end)]
     return asyncio.run(polls.times.time_lags(polls.admin, positions, now_ms))
@@ -163,7 +163,9 @@ def test_more_records_than_fetches_are_interpolated_between_polls() -> None:
     for position, lag in found.items():
         assert lag.ms is not None
         assert lag.error_ms is not None
-        true_ms = INTERVAL_MS + 2 - polls.admin.logs[T0].times[position.next_offset]
+        true_ms = (
+            INTERVAL_MS + 2 - polls.admin.known_logs[T0].times[position.next_offset]
+        )
         assert abs(lag.ms - true_ms) <= lag.error_ms
 
 
@@ -181,7 +183,7 @@ def test_a_log_of_mirrored_records_is_not_interpolated_between_polls() -> None:
 
 def test_other_logs_without_estimates_are_searched_by_time_one_position_each() -> None:
     logs = {TopicPartition("t", each): FakeLog.of(0, 9) for each in range(900)}
-    admin, times = FakeAdmin(logs=logs), LogTimes(INTERVAL_MS)
+    admin, times = FakeAdmin(known_logs=logs), LogTimes(INTERVAL_MS)
     times.add_ends(dict.fromkeys(logs, 9), {"t": ID}, HOUR_MS, HOUR_MS)
     positions = [LagPosition(at, 3, 9) for at in logs]
     found = asyncio.run(times.time_lags(admin, positions, HOUR_MS))

@@ -37,7 +37,7 @@ def names(poll: Poll) -> list[str]:
 
 def test_a_poll_has_the_partitions_of_each_group_once_and_sorted() -> None:
     admin = small_cluster()
-    admin.groups["orders"] = group(
+    admin.known_groups["orders"] = group(
         "orders", member("a", ("t", 1), ("t", 0)), member("b", ("t", 0))
     )
     poll = polled(admin)
@@ -114,8 +114,8 @@ def test_rebalances_between_polls_are_counted() -> None:
     admin = small_cluster()
     poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
     asyncio.run(poller.poll())
-    admin.groups["orders"] = replace(
-        admin.groups["orders"], state=GroupState.PREPARING_REBALANCE
+    admin.known_groups["orders"] = replace(
+        admin.known_groups["orders"], state=GroupState.PREPARING_REBALANCE
     )
     poll = asyncio.run(poller.poll())
     assert [each.rebalances for each in poll.groups] == [0, 1]
@@ -124,12 +124,12 @@ def test_rebalances_between_polls_are_counted() -> None:
 def test_an_unavailable_node_does_not_reset_the_counts_of_its_groups() -> None:
     admin = small_cluster()
     poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
-    admin.groups["orders"] = replace(admin.groups["orders"], group_epoch=1)
+    admin.known_groups["orders"] = replace(admin.known_groups["orders"], group_epoch=1)
     asyncio.run(poller.poll())
-    hidden = admin.groups.pop("orders")
+    hidden = admin.known_groups.pop("orders")
     admin.node_errors = {2: ConnectionLost("node 2 is down")}
     asyncio.run(poller.poll())
-    admin.node_errors, admin.groups["orders"] = {}, replace(hidden, group_epoch=3)
+    admin.node_errors, admin.known_groups["orders"] = {}, replace(hidden, group_epoch=3)
     poll = asyncio.run(poller.poll())
     assert [each.rebalances for each in poll.groups] == [0, 2]
 
@@ -141,7 +141,7 @@ def test_a_topic_that_was_created_again_between_polls_has_its_own_times() -> Non
     poller = Poller(admin, plan(), now_ms=lambda: next(times))
     asyncio.run(poller.poll())
     admin.topic_ids["t"] = b"2" * 16
-    admin.logs[T0] = FakeLog(0, [125_000] * 200)
+    admin.known_logs[T0] = FakeLog(0, [125_000] * 200)
     poll = asyncio.run(poller.poll())
     part = poll.groups[1].partitions[0]
     assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (160, 5_000)
@@ -157,7 +157,7 @@ class SharingAdmin(ExportedAdmin):
 
 
 def test_the_lag_of_a_share_group_starts_at_its_start_offset() -> None:
-    admin = SharingAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin = SharingAdmin(known_logs={T0: FakeLog.of(0, 100)})
     admin.add(group("orders", type=GroupType.SHARE, protocol_type="share"))
     [polled_group] = polled(admin).groups
     [part] = polled_group.partitions

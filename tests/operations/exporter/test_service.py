@@ -92,7 +92,7 @@ def test_a_group_that_went_away_has_no_series_after_the_next_poll(
     world: World,
 ) -> None:
     world.poll()
-    del world.admin.groups["billing"]
+    del world.admin.known_groups["billing"]
     world.poll()
     samples = world.samples()
     assert {dict(each)["group"] for each in samples[LAG]} == {"orders"}

@@ -49,7 +49,7 @@ def server() -> Iterator[str]:
     with ThreadServer(offsets_topic_num_partitions=2) as server:
         address = "{}:{}".format(*server.addresses[0])
         with SyncAdmin(address, OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
         yield address
 
 
@@ -87,7 +87,7 @@ def _classic(address: str, group_id: str) -> None:
 
 def _commit(address: str, group_id: str, offset: int) -> None:
     with SyncAdmin(address, OPTIONS) as admin:
-        admin.alter_group_offsets(group_id, {T0: CommittedOffset(offset)}).all()
+        admin.group_offsets.alter(group_id, {T0: CommittedOffset(offset)}).all()
 
 
 async def _run_with_active_member(
@@ -102,7 +102,7 @@ async def _run_with_active_member(
 def _run(address: str, folder: Path, spark: SparkSession) -> None:
     source = open_source(address)
     with SyncAdmin(address, OPTIONS) as admin:
-        cluster_id = admin.describe_cluster().cluster_id
+        cluster_id = admin.brokers.describe().cluster_id
     lake = Lake.open_or_create(folder, source.describe(), cluster_id)
     run_once(
         Job(

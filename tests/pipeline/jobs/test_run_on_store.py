@@ -64,10 +64,10 @@ def test_the_lag_of_an_idle_topic_is_that_of_the_newest_commit(
             return found
 
         with SyncAdmin(address, OPTIONS) as admin, server.client() as client:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
             client.call(produce_request(batch_of(b"a"), topic="t"), BY_NAME)
             for offset in (0, 1):
-                admin.alter_group_offsets("g", {T0: CommittedOffset(offset)}).all()
+                admin.group_offsets.alter("g", {T0: CommittedOffset(offset)}).all()
                 row = newest()
                 assert (row["log_end_offset"], row["lag"]) == (1, 1 - offset)
         versions = job.lake.version.number

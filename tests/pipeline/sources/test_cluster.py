@@ -32,7 +32,7 @@ PARTITIONS = 3
 def server() -> Iterator[ThreadServer]:
     with ThreadServer(offsets_topic_num_partitions=PARTITIONS) as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
         yield server
 
 
@@ -43,7 +43,7 @@ def address(server: ThreadServer) -> str:
 def commit(server: ThreadServer, *offsets: int, group: str = "g") -> None:
     with SyncAdmin(address(server), OPTIONS) as admin:
         for offset in offsets:
-            admin.alter_group_offsets(group, {T0: CommittedOffset(offset)}).all()
+            admin.group_offsets.alter(group, {T0: CommittedOffset(offset)}).all()
 
 
 def source_of(server: ThreadServer) -> Source:

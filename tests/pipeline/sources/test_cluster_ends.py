@@ -31,13 +31,13 @@ async def test_each_partition_of_each_topic_has_a_sample(
     bootstrap = "{}:{}".format(*server.addresses[0])
     async with AdminClient(bootstrap, OPTIONS) as admin:
         new_topics = [NewTopic("t", 2, 1), NewTopic("u", 1, 1)]
-        (await admin.create_topics(new_topics)).all()
-        described = (await admin.describe_topics(["t", "u"])).all()
+        (await admin.topics.create(new_topics)).all()
+        described = (await admin.topics.describe(["t", "u"])).all()
         with server.client() as client:
             for _ in range(3):
                 client.call(produce_request(batch_of(b"a", b"b"), topic="t"), BY_NAME)
         t0, *_ = described["t"].all_partitions
-        (await admin.delete_records({t0: 2})).all()
+        (await admin.logs.delete_records({t0: 2})).all()
     cluster = Cluster(bootstrap, OPTIONS)
     table = await sample_cluster(cluster)
     await cluster.close()

@@ -33,7 +33,7 @@ BY_NAME = 12
 def server() -> Iterator[ThreadServer]:
     with ThreadServer() as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 2, 1)]).all()
+            admin.topics.create([NewTopic("t", 2, 1)]).all()
         yield server
 
 
@@ -113,7 +113,7 @@ def test_a_stream_of_a_store_has_a_sample_of_each_partition_at_each_time(
     log = open_files(tmp_path / "data", FILES[0])
     with ThreadServer(log=log) as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 2, 1)]).all()
+            admin.topics.create([NewTopic("t", 2, 1)]).all()
         named = {"source": f"store:{tmp_path / 'data'}"}
         reader = stream_of(server, intervalSeconds="0", **named)
         first, rows = read_micro_batch(reader, reader.initialOffset())
@@ -129,7 +129,7 @@ def test_a_micro_batch_of_a_store_ends_at_its_time(tmp_path: Path) -> None:
     log = open_files(tmp_path / "data", FILES[0])
     with ThreadServer(log=log) as server:
         with SyncAdmin(address(server), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
         with server.client() as client:
             for each in (1_000, 9_000):
                 batch = batch_of(b"a", timestamp_ms=each)

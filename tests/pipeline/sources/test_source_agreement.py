@@ -44,15 +44,15 @@ def test_all_sources_return_equal_rows_of_one_log(tmp_path: Path, files: str) ->
     with ThreadServer(offsets_topic_num_partitions=3, log=log) as server:
         address = "{}:{}".format(*server.addresses[0])
         with SyncAdmin(address, OPTIONS) as admin, server.client() as client:
-            admin.create_topics([NewTopic("t", 1, 1)]).all()
+            admin.topics.create([NewTopic("t", 1, 1)]).all()
             for group in ("a", "b", "c", "d"):
                 offsets = {TopicPartition("t", 0): CommittedOffset(7)}
-                admin.alter_group_offsets(group, offsets).all()
+                admin.group_offsets.alter(group, offsets).all()
                 for commits in (True, False):
                     Transaction(client, group).commit(group, 9).end(commit=commits)
-            admin.delete_groups(["c"]).all()
+            admin.groups.delete(["c"]).all()
             Transaction(client, "open").commit("d", 10)
-            admin.alter_group_offsets("d", offsets).all()
+            admin.group_offsets.alter("d", offsets).all()
         folder = segments_of(tmp_path / "data", tmp_path / "segments")
         wire, *others = (
             open_source(text)

@@ -35,7 +35,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ThreadSer
     log = open_files(tmp_path / "data", request.param)
     with ThreadServer(log=log) as server:
         with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
-            admin.create_topics([NewTopic("t", 2, 1)]).all()
+            admin.topics.create([NewTopic("t", 2, 1)]).all()
         yield server
 
 
@@ -141,7 +141,7 @@ def test_deleted_records_have_a_sample_with_the_log_start_offset(
     produce(server, 0, 1, 2)
     before = samples(tmp_path)
     with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
-        admin.delete_records({TopicPartition("t", 0): -1}).all()
+        admin.logs.delete_records({TopicPartition("t", 0): -1}).all()
     now = samples(tmp_path, before)[0]
     assert (now["log_start_offset"], now["high_watermark"]) == (6, 6)
     assert now["sample_ts"] - before[0]["sample_ts"] == timedelta(milliseconds=1)
@@ -154,8 +154,8 @@ def test_a_topic_that_is_created_again_has_samples_after_its_former_ones(
     produce(server, 5 * MINUTE)
     before = samples(tmp_path)
     with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
-        admin.delete_topics(["t"]).all()
-        admin.create_topics([NewTopic("t", 1, 1)]).all()
+        admin.topics.delete(["t"]).all()
+        admin.topics.create([NewTopic("t", 1, 1)]).all()
     produce(server, MINUTE)
     [row] = samples(tmp_path, before)
     assert row["topic_id"] != before[0]["topic_id"]
@@ -166,5 +166,5 @@ def test_a_store_without_topics_has_no_samples(
     tmp_path: Path, server: ThreadServer
 ) -> None:
     with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
-        admin.delete_topics(["t"]).all()
+        admin.topics.delete(["t"]).all()
     assert samples(tmp_path, at_ms=MINUTE) == []

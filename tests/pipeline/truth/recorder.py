@@ -227,7 +227,7 @@ class Recorder:
         from_s = now()
         with SyncAdmin(self.bootstrap) as admin:
             listed = [CoterieTopicPartition(*key) for key in keys]
-            admin.delete_group_offsets(group, listed).all()
+            admin.group_offsets.delete(group, listed).all()
         self._lost(group, keys, Span(from_s, now()), "offsets_deleted")
 
     def delete_group(self, group: str) -> None:

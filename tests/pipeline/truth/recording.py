@@ -99,7 +99,7 @@ def _wait_for_coordinators(bootstrap: str) -> None:
     """
     with SyncAdmin(bootstrap) as admin:
         for number in range(_GROUPS_ON_ALL_PARTITIONS):
-            admin.list_group_offsets(f"none-{number}")
+            admin.group_offsets.fetch(f"none-{number}")
 
 
 def _state(recorder: Recorder) -> Truth:

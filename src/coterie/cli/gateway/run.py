@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from coterie import client
 from coterie.cli.command import Command
+from coterie.cli.connect import read_target
 from coterie.cli.durations import whole_duration_of
 from coterie.cli.gateway.options import (
     add_upstream_options,
@@ -22,6 +25,7 @@ from coterie.cli.serve import (
     parse_port,
     run_loop,
 )
+from coterie.errors import ConnectionLost, CoterieError, RequestTimedOut, SettingError
 
 if TYPE_CHECKING:
     from coterie.gateway.plan import GatewayPlan
@@ -195,7 +199,6 @@ def _declare_process(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run a node until a signal stops it; return the exit code."""
     from coterie.broker.server.config import read_settings
-    from coterie.errors import CoterieError, SettingError
 
     try:
         settings = read_settings(options.config, options.assignments)
@@ -216,12 +219,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(plan: GatewayPlan) -> None:
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.errors import ConnectionLost, RequestTimedOut
     from coterie.gateway.node import serve
     from coterie.gateway.preflight import check_upstream
 
-    async with AdminClient(plan.bootstrap, plan.client) as admin:
+    async with client.AdminClient(plan.bootstrap, plan.client) as admin:
         try:
             _warn(await check_upstream(plan, admin))
         except (ConnectionLost, RequestTimedOut) as error:
@@ -239,7 +240,6 @@ def _warn(warnings: Iterable[str]) -> None:
 
 def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayPlan:
     """Return the plan of the options. Raises SettingError."""
-    from coterie.cli.connect import read_target
     from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 
     target = read_target(options)
@@ -269,7 +269,6 @@ def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayPlan:
 
 def _default_node(port: int) -> str:
     """Return a name from the host and the port. A free port differs at each start."""
-    import os
     import socket
 
     return f"{socket.gethostname()}-{port or os.getpid()}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.command import Command, add_output_options, on_cluster
+from coterie.cli.command import Command, Run, add_output_options, on_cluster
 from coterie.cli.durations import duration_of
 from coterie.cli.gateway.options import (
     NODES_MAX,
@@ -13,12 +14,18 @@ from coterie.cli.gateway.options import (
     gateway_name,
     number_to,
 )
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    show_duration,
+    show_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Column, Failure, Item, Json, Outcome
     from coterie.gateway.overview import GatewayOverview, NodeOverview
 
 _REBALANCE_S: Final = 10.0
@@ -78,8 +85,6 @@ def status_outcome(
 ) -> Outcome:
     """Return the outcome: a failure for each shard that no node is known to serve, and
     one for fewer live nodes than wanted."""
-    from coterie.cli.output.outcome import Outcome
-
     shards = _shard_items(overview)
     nodes = [_node_item(node) for node in overview.nodes]
     active = sum(1 for each in shards if each["phase"] == "active")
@@ -182,8 +187,6 @@ def _error(code: str, message: str) -> Item:
 
 
 def _shard_failures(shards: list[Item]) -> Iterator[Failure]:
-    from coterie.cli.output.outcome import Failure
-
     for each in shards:
         error = each["error"]
         # The row of a node that does not answer has this error already.
@@ -192,16 +195,12 @@ def _shard_failures(shards: list[Item]) -> Iterator[Failure]:
 
 
 def _node_failures(overview: GatewayOverview, wanted: int) -> Iterator[Failure]:
-    from coterie.cli.output.outcome import Failure
-
     alive = len(overview.nodes)
     if alive < wanted:
         yield Failure("", "", "TOO_FEW_NODES", f"{alive} of {wanted} nodes are alive")
 
 
 def _shard_columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role, show_duration, show_error
-
     return (
         Column("shard", "SHARD"),
         Column("owner", "OWNER", role=Role.IDENTITY),
@@ -249,8 +248,6 @@ def _node_item(node: NodeOverview) -> Item:
 
 
 def _node_columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role, show_duration, show_error
-
     return (
         Column("node", "NODE", role=Role.IDENTITY),
         Column("host", "HOST", role=Role.ID),

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from coterie import client
+from coterie import operations as ops
 from coterie.cli.command import Run
 from coterie.cli.output.outcome import (
     Column,
@@ -20,17 +22,6 @@ from coterie.cli.output.outcome import (
     first_names,
     show_error,
 )
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.operations.plan_files import (
-    Action,
-    ItemResult,
-    MemberEntry,
-    PlanItem,
-    Verdict,
-)
-from coterie.operations.plans import GroupPlan
-from coterie.operations.resets import Note, ResetRow
-from coterie.operations.snapshots import SnapshotWriter
 from coterie.types import TopicPartition
 
 
@@ -38,7 +29,7 @@ from coterie.types import TopicPartition
 class PlannedChange:
     """A change that a command has planned but not written."""
 
-    planned: tuple[GroupPlan, ...]
+    planned: tuple[ops.GroupPlan, ...]
     failures: tuple[Failure, ...] = ()
     """Failures of groups and nodes before anything was planned."""
     summary: str = ""
@@ -71,7 +62,6 @@ MEMBER_COLUMNS: Final = (
     Column("item_id", "ITEM", is_wide=True),
     Column("error", "ERROR", is_wide=True, show=show_error),
 )
-_BAD_VERDICTS: Final = frozenset({Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL})
 
 
 def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> Outcome:
@@ -86,7 +76,7 @@ def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> Outcome:
 
 
 def checked_outcome(
-    run: Run, change: PlannedChange, results: Sequence[ItemResult], *notes: str
+    run: Run, change: PlannedChange, results: Sequence[ops.ItemResult], *notes: str
 ) -> Outcome:
     """Return the outcome of a planned change: rows with results, `planned` without.
 
@@ -94,7 +84,7 @@ def checked_outcome(
     """
     by_id = {each.item.item_id: each for each in results}
     removes_members = any(
-        each.item is not None and each.item.action is Action.REMOVE_MEMBERS
+        each.item is not None and each.item.action is ops.Action.REMOVE_MEMBERS
         for each in change.planned
     )
     make_items = member_items if removes_members else offset_items
@@ -117,7 +107,7 @@ def checked_outcome(
     columns: tuple[Column, ...] = MEMBER_COLUMNS
     if not removes_members:
         # The column RESULT shows the outcome; only a failure also has an error code.
-        has_errors = any(item["result"] == Verdict.FAILED.value for item in items)
+        has_errors = any(item["result"] == ops.Verdict.FAILED.value for item in items)
         error = Column("error", "ERROR", is_wide=not has_errors, show=show_error)
         columns = (*OFFSET_COLUMNS, error)
     kafka_notes: tuple[str, ...] = ()
@@ -143,8 +133,8 @@ def checked_outcome(
 def written_outcome(
     run: Run,
     change: PlannedChange,
-    results: Sequence[ItemResult],
-    snapshot: SnapshotWriter,
+    results: Sequence[ops.ItemResult],
+    snapshot: ops.SnapshotWriter,
 ) -> Outcome:
     """Return the rows of a change that was written, and the command that undoes it."""
     undo = ""
@@ -163,7 +153,9 @@ def written_outcome(
     return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
 
 
-def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
+def offset_items(
+    planned: ops.GroupPlan, result: ops.ItemResult | None
+) -> Iterator[Item]:
     """Return an item for each partition of a group."""
     plan_item = planned.item
     rows = planned.rows
@@ -171,7 +163,7 @@ def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item
         rows = _current_rows(planned, result.prior)
     for row in rows:
         is_written = plan_item is not None and (
-            row.at in plan_item.wanted or plan_item.action is Action.DELETE_GROUP
+            row.at in plan_item.wanted or plan_item.action is ops.Action.DELETE_GROUP
         )
         error = error_item(row.error)
         if error is None and is_written and result is not None:
@@ -196,26 +188,28 @@ def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item
 
 
 def _current_rows(
-    planned: GroupPlan, prior: Mapping[TopicPartition, CommittedOffset]
-) -> tuple[ResetRow, ...]:
+    planned: ops.GroupPlan, prior: Mapping[TopicPartition, client.CommittedOffset]
+) -> tuple[ops.ResetRow, ...]:
     """Return rows with the committed offsets just before the write, which differ from
     those of the plan when the group has changed since."""
     rows = tuple(
         row if row.partition < 0 else replace(row, prior=prior.get(row.at))
         for row in planned.rows
     )
-    if planned.item is None or planned.item.action is not Action.DELETE_GROUP:
+    if planned.item is None or planned.item.action is not ops.Action.DELETE_GROUP:
         return rows
     known = {row.at for row in rows}
     added = tuple(
-        ResetRow(planned.group_id, *at, prior=prior[at], notes=(Note.DELETED,))
+        ops.ResetRow(planned.group_id, *at, prior=prior[at], notes=(ops.Note.DELETED,))
         for at in prior
         if at not in known
     )
     return (*(row for row in rows if row.partition >= 0 or not added), *added)
 
 
-def member_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
+def member_items(
+    planned: ops.GroupPlan, result: ops.ItemResult | None
+) -> Iterator[Item]:
     """Yield an item for each member to remove."""
     if planned.item is None:
         return
@@ -231,30 +225,34 @@ def member_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item
         }
 
 
-def _error_of(result: ItemResult, part: TopicPartition | MemberEntry) -> Item | None:
+def _error_of(
+    result: ops.ItemResult, part: TopicPartition | ops.MemberEntry
+) -> Item | None:
     """Return the error of a partition or member, or else that of the whole item."""
     if part in result.errors:
         return error_item(result.errors[part])
-    if result.errors or result.verdict not in _BAD_VERDICTS:
+    if result.errors or not result.verdict.is_bad:
         return None
     return {"code": result.verdict.name, "message": "; ".join(result.reasons)}
 
 
 def _result_word(
-    result: ItemResult | None, error: Item | None, is_written: bool = True
+    result: ops.ItemResult | None, error: Item | None, is_written: bool = True
 ) -> str:
     """Return the word for the result of a partition or member."""
     verdict = None if result is None else result.verdict
     if error is not None:
-        return "refused" if verdict is Verdict.REFUSED else "failed"
+        return "refused" if verdict is ops.Verdict.REFUSED else "failed"
     if not is_written:
         return "nothing to do"
-    if verdict is None or verdict is Verdict.READY:
+    if verdict is None or verdict is ops.Verdict.READY:
         return "planned"
-    return "done" if verdict is Verdict.PARTIAL else str(verdict.value)
+    return "done" if verdict is ops.Verdict.PARTIAL else str(verdict.value)
 
 
-def _warnings(change: PlannedChange, results: Iterable[ItemResult]) -> Iterator[str]:
+def _warnings(
+    change: PlannedChange, results: Iterable[ops.ItemResult]
+) -> Iterator[str]:
     """Return a sentence for the groups with the same warning."""
     alike: dict[str, dict[str, None]] = {}
     by_group = [(each.group_id, each.warnings) for each in change.planned]
@@ -266,15 +264,15 @@ def _warnings(change: PlannedChange, results: Iterable[ItemResult]) -> Iterator[
         yield f"warning: {first_names([*ids])}: {warning}"
 
 
-def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:
+def _reasons(results: Iterable[ops.ItemResult]) -> Iterator[str]:
     """Return a sentence for the groups that were refused, failed or forced for the same
     reason."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for each in results:
         one, many = "is written with --force", "are written with --force"
-        if each.verdict is Verdict.REFUSED:
+        if each.verdict is ops.Verdict.REFUSED:
             one, many = "is refused", "are refused"
-        elif each.verdict in _BAD_VERDICTS:
+        elif each.verdict.is_bad:
             one = many = "failed"
         if each.reasons:
             key = (one, many, "; ".join(each.reasons))
@@ -286,20 +284,22 @@ def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:
             yield f"{len(ids)} groups ({first_names(ids)}) {many}: {reason}"
 
 
-def planned_from_item(item: PlanItem) -> GroupPlan:
+def planned_from_item(item: ops.PlanItem) -> ops.GroupPlan:
     """Return an item of a plan file as rows; a plan file has no log offsets."""
     prior = {entry.at: entry.committed for entry in item.seen.offsets}
     wanted = item.wanted
-    if item.action is Action.DELETE_GROUP:
+    if item.action is ops.Action.DELETE_GROUP:
         wanted = dict.fromkeys(prior)
     rows = tuple(
-        ResetRow(
+        ops.ResetRow(
             item.group_id,
             *at,
             prior=prior.get(at),
             new=new,
-            notes=(Note.DELETED,) if new is None else (),
+            notes=(ops.Note.DELETED,) if new is None else (),
         )
         for at, new in wanted.items()
     )
-    return GroupPlan(item.group_id, item, rows or (ResetRow(item.group_id, "", -1),))
+    return ops.GroupPlan(
+        item.group_id, item, rows or (ops.ResetRow(item.group_id, "", -1),)
+    )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
-from coterie.cli.command import Command
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import Command, Run
+from coterie.cli.groups.change_rows import PlannedChange
 from coterie.cli.groups.selection import add_selection_options, choose_groups
 from coterie.cli.groups.write import (
     WRITE_OPTIONS,
@@ -15,21 +20,11 @@ from coterie.cli.groups.write import (
 )
 from coterie.errors import SettingError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.client.admin.group_changes import MemberToRemove
-
 
 async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete the selected groups."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plans import plan_delete_groups
-
     chosen = await choose_groups(run)
-    planned = await plan_delete_groups(run.admin, chosen.ids)
+    planned = await ops.plan_delete_groups(run.admin, chosen.ids)
     groups = repeat_option("--group", chosen.ids)
     command = kafka_command(run.options, "--delete", *groups)
     return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
@@ -77,14 +72,9 @@ def declare_members(parser: argparse.ArgumentParser) -> None:
 
 async def plan_remove(run: Run) -> PlannedChange:
     """Plan to remove members from a group."""
-    from dataclasses import replace
-
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plans import plan_remove_members
-
     options = run.options
     members = _members_to_remove(options)
-    planned = await plan_remove_members(run.admin, options.group, members)
+    planned = await ops.plan_remove_members(run.admin, options.group, members)
     if planned.item is not None:
         planned = replace(planned, item=replace(planned.item, reason=options.reason))
     count = len(planned.item.members) if planned.item else 0
@@ -100,13 +90,13 @@ async def plan_remove(run: Run) -> PlannedChange:
     )
 
 
-def _members_to_remove(options: argparse.Namespace) -> Sequence[MemberToRemove] | None:
+def _members_to_remove(
+    options: argparse.Namespace,
+) -> Sequence[client.MemberToRemove] | None:
     """Return the named members, or None for all. Raises SettingError."""
-    from coterie.client.admin.group_changes import MemberToRemove
-
     named = [
-        *(MemberToRemove(each) for each in options.member or ()),
-        *(MemberToRemove(instance_id=each) for each in options.instance or ()),
+        *(client.MemberToRemove(each) for each in options.member or ()),
+        *(client.MemberToRemove(instance_id=each) for each in options.instance or ()),
     ]
     if options.all == bool(named):
         raise SettingError("use either --all, or --member and --instance")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from coterie import operations as ops
+from coterie.cli import connect
 from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
 from coterie.cli.groups.selection import add_selection_options, read_selection
+from coterie.cli.output.outcome import printable
 from coterie.errors import SettingError
+from coterie.portable_os import STOP_SIGNALS, handle_signals
 
 if TYPE_CHECKING:
     from coterie.operations.exporter.poll import PollPlan
@@ -92,10 +99,8 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _interval_ms(text: str) -> int:
-    from coterie.operations.times import read_duration_ns
-
     try:
-        interval_ms = read_duration_ns(text) // 1_000_000
+        interval_ms = ops.read_duration_ns(text) // 1_000_000
     except SettingError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not _INTERVAL_MIN_MS <= interval_ms <= _INTERVAL_MAX_MS:
@@ -108,7 +113,6 @@ def run_export(options: argparse.Namespace) -> int:
     code. Raises SettingError for an invalid option or setting."""
     import asyncio
     import logging
-    import sys
 
     from coterie.operations.exporter.exposition import Granularity, Style
     from coterie.operations.exporter.names import NAMES
@@ -138,8 +142,6 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> PollPlan:
-    from dataclasses import replace
-
     from coterie.operations.exporter.poll import PollPlan, TopicFilter
 
     selection = read_selection(options)
@@ -158,10 +160,6 @@ def _plan(options: argparse.Namespace) -> PollPlan:
 async def _print_once(
     options: argparse.Namespace, plan: PollPlan, exporter: Exporter
 ) -> int:
-    import sys
-
-    from coterie.cli import connect
-    from coterie.cli.output.outcome import printable
     from coterie.operations.exporter.poll import Poller
     from coterie.operations.hidden_topics import LEFT_OUT
 
@@ -186,11 +184,8 @@ async def _serve(
     options: argparse.Namespace, plan: PollPlan, exporter: Exporter
 ) -> None:
     import asyncio
-    from contextlib import suppress
 
-    from coterie.cli import connect
     from coterie.operations.exporter.service import poll_forever, serve
-    from coterie.portable_os import STOP_SIGNALS, handle_signals
 
     def ready(address: str) -> None:
         print(f"coterie ready on http://{address}", flush=True)

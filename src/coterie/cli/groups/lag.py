@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.groups import lag_report
 from coterie.cli.groups.selection import add_selection_options, read_selection
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Outcome
+from coterie.cli.output.outcome import Outcome, show_duration
 
 
 def add_row_options(parser: argparse.ArgumentParser) -> None:
@@ -84,24 +85,16 @@ def _declare_lag_by(parser: argparse.ArgumentParser) -> None:
 
 async def describe(run: Run) -> Outcome:
     """Return a row for each partition, or for each group of partitions by --by."""
-    from dataclasses import replace
-    from functools import partial
-
-    from coterie.cli.groups import lag_report
-    from coterie.cli.output.outcome import show_duration
-    from coterie.operations.expiry import offsets_retention_ms
-    from coterie.operations.lag_rollup import RollupBy
-
     schema = f"coterie.{run.options.command.replace(' ', '.')}.{run.options.by}"
     make_rows = lag_report.partition_rows
     if run.options.by != "partition":
-        make_rows = partial(lag_report.rollup_rows, by=RollupBy(run.options.by))
+        make_rows = partial(lag_report.rollup_rows, by=ops.RollupBy(run.options.by))
     selection = read_selection(run.options)
     outcome = await lag_report.lag_outcome(run, selection, schema, make_rows)
     if run.options.by != "partition" or not lag_report.is_wide(run.options):
         return outcome
     # The column EXPIRY refers to this setting.
-    retention_ms = await offsets_retention_ms(run.admin)
+    retention_ms = await ops.offsets_retention_ms(run.admin)
     note = f"offsets expire {show_duration(retention_ms)} after the event in EXPIRY"
     return replace(
         outcome,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from coterie import client
+from coterie import operations as ops
 from coterie.cli.command import Run
 from coterie.cli.groups.selection import (
     NO_GROUP,
@@ -29,24 +31,7 @@ from coterie.cli.output.outcome import (
     show_error,
     sort_items,
 )
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupState,
-    GroupType,
-    MemberDescription,
-)
 from coterie.errors import SettingError, UnsupportedGroupType
-from coterie.operations.expiry import expiry_clock
-from coterie.operations.lag import (
-    GroupLagReport,
-    LagStatus,
-    PartitionLag,
-    each_partition,
-    group_lag,
-    with_time_lags,
-)
-from coterie.operations.lag_rollup import Rollup, RollupBy, roll_up
-from coterie.operations.selection import Condition, Selection, select_groups
 from coterie.types import GroupId
 
 Rows: TypeAlias = tuple[Sequence[Column], Sequence[Item]]
@@ -59,19 +44,19 @@ def is_wide(options: argparse.Namespace) -> bool:
 
 async def lag_outcome(
     run: Run,
-    selection: Selection,
+    selection: ops.Selection,
     schema: str,
-    make_rows: Callable[[GroupLagReport], Rows],
+    make_rows: Callable[[ops.GroupLagReport], Rows],
 ) -> Outcome:
     """Fetch the lag of the selected groups on the selected topics, and return the rows
     that the options select, with totals and notes. Raises SettingError."""
     options = run.options
     _true_conditions(options, ())  # refuses invalid ones before any request
-    selected = await select_groups(run.admin, selection, progress=run.progress)
+    selected = await ops.select_groups(run.admin, selection, progress=run.progress)
     topics, report = selection.topics or None, selected.report
     # A selection by lag or topic has fetched the report already.
     if report is None or options.read_committed:
-        report = await group_lag(
+        report = await ops.group_lag(
             run.admin,
             selected.ids,
             topics=topics,
@@ -84,9 +69,9 @@ async def lag_outcome(
             replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
             for each in report.groups
         )
-        report = GroupLagReport(tuple(groups))
+        report = ops.GroupLagReport(tuple(groups))
     if options.time_lag or options.fail_if_time_lag or is_wide(options):
-        report = await with_time_lags(run.admin, report, now_ms=run.io.now_ms())
+        report = await ops.with_time_lags(run.admin, report, now_ms=run.io.now_ms())
     report, unsupported = _without_unsupported(options, report)
     columns, items = make_rows(report)
     failed_items = [each for each in items if each["error"]]
@@ -130,8 +115,8 @@ async def lag_outcome(
 
 
 def _without_unsupported(
-    options: argparse.Namespace, report: GroupLagReport
-) -> tuple[GroupLagReport, tuple[GroupId, ...]]:
+    options: argparse.Namespace, report: ops.GroupLagReport
+) -> tuple[ops.GroupLagReport, tuple[GroupId, ...]]:
     """Return the report without the groups that brokers are too old to describe, unless
     the command line names them, and their ids."""
     named = getattr(options, "groups", ())
@@ -143,7 +128,7 @@ def _without_unsupported(
     if not unsupported:
         return report, ()
     groups = (each for each in report.groups if each.group_id not in unsupported)
-    return GroupLagReport(tuple(groups)), unsupported
+    return ops.GroupLagReport(tuple(groups)), unsupported
 
 
 def _true_conditions(
@@ -153,12 +138,12 @@ def _true_conditions(
     SettingError."""
     sentences = []
     for option, text, key, parse in (
-        ("--fail-if-lag", options.fail_if_lag, "lag", Condition.parse),
+        ("--fail-if-lag", options.fail_if_lag, "lag", ops.Condition.parse),
         (
             "--fail-if-time-lag",
             options.fail_if_time_lag,
             "time_lag_ms",
-            Condition.parse_duration,
+            ops.Condition.parse_duration,
         ),
     ):
         if text is None:
@@ -179,7 +164,7 @@ def _true_conditions(
             each
             for each in items
             if each.get("uncommitted")
-            or each.get("lag_status") == LagStatus.NO_COMMIT.value
+            or each.get("lag_status") == ops.LagStatus.NO_COMMIT.value
         ]
         sentences += _note_condition("--fail-if-uncommitted", uncommitted)
     return tuple(sentences)
@@ -222,7 +207,7 @@ def _sort(rows: Sequence[Item], wanted: str, columns: Sequence[Column]) -> list[
     return sort_items(rows, key)
 
 
-def _notes(report: GroupLagReport) -> tuple[str, ...]:
+def _notes(report: ops.GroupLagReport) -> tuple[str, ...]:
     """Return warnings about groups and commits that affect the meaning of the rows."""
     if not report.groups:
         return (NO_GROUP,)
@@ -230,13 +215,13 @@ def _notes(report: GroupLagReport) -> tuple[str, ...]:
     statuses = [
         row.lag_status
         for group in report.groups
-        for row in each_partition(group.rows).values()
+        for row in ops.each_partition(group.rows).values()
     ]
     sentences = {
-        LagStatus.BELOW_START: "warning: commits below the log start offset, so that "
-        "records were deleted before they were read",
-        LagStatus.BEYOND_END: "warning: commits beyond the log end offset, as after a "
-        "topic was deleted and created again",
+        ops.LagStatus.BELOW_START: "warning: commits below the log start offset, so "
+        "that records were deleted before they were read",
+        ops.LagStatus.BEYOND_END: "warning: commits beyond the log end offset, as "
+        "after a topic was deleted and created again",
     }
     return (
         *_note_groups(described, "no active members in", lambda each: not each.members),
@@ -248,7 +233,7 @@ def _notes(report: GroupLagReport) -> tuple[str, ...]:
         *_note_groups(
             described,
             "warning: topics are missing or wrongly partitioned for",
-            lambda each: each.state is GroupState.NOT_READY,
+            lambda each: each.state is client.GroupState.NOT_READY,
         ),
         *(
             f"{sentence}: {statuses.count(status)} (--wide shows them)"
@@ -259,9 +244,9 @@ def _notes(report: GroupLagReport) -> tuple[str, ...]:
 
 
 def _note_groups(
-    groups: Iterable[GroupDescription],
+    groups: Iterable[client.GroupDescription],
     sentence: str,
-    applies: Callable[[GroupDescription], bool],
+    applies: Callable[[client.GroupDescription], bool],
 ) -> list[str]:
     names = [each.group_id for each in groups if applies(each)]
     return [f"{sentence} {first_names(names)}"] if names else []
@@ -297,13 +282,13 @@ _OF_OWNERS: Final = frozenset({"committed_offset", "member_id", "host", "client_
 partition has one owner."""
 
 
-def partition_columns(report: GroupLagReport) -> tuple[Column, ...]:
+def partition_columns(report: ops.GroupLagReport) -> tuple[Column, ...]:
     """Return the columns: with START-OFFSET when there are share groups, and, when
     there are no other groups, without those that share groups do not have."""
     types = {each.description.type for each in report.groups if each.description}
-    if GroupType.SHARE not in types:
+    if client.GroupType.SHARE not in types:
         return PARTITION_COLUMNS
-    hidden = _OF_OWNERS if types == {GroupType.SHARE} else frozenset()
+    hidden = _OF_OWNERS if types == {client.GroupType.SHARE} else frozenset()
     return tuple(
         replace(each, is_wide=each.is_wide or each.key in hidden)
         if each.key != "start_offset"
@@ -312,7 +297,7 @@ def partition_columns(report: GroupLagReport) -> tuple[Column, ...]:
     )
 
 
-def partition_rows(report: GroupLagReport) -> Rows:
+def partition_rows(report: ops.GroupLagReport) -> Rows:
     """Return a row for each partition, and for each member without partitions."""
     return partition_columns(report), tuple(
         _partition_item(row, group.description, members)
@@ -327,14 +312,16 @@ def partition_rows(report: GroupLagReport) -> Rows:
 
 
 def _partition_item(
-    row: PartitionLag,
-    group: GroupDescription | None,
-    members: dict[str, MemberDescription],
+    row: ops.PartitionLag,
+    group: client.GroupDescription | None,
+    members: dict[str, client.MemberDescription],
 ) -> Item:
     owner = members.get(row.member_id) if row.member_id is not None else None
     commit, method = row.committed, row.time_lag_method
-    is_share = group is not None and group.type is GroupType.SHARE
-    clock = expiry_clock(group, row.topic) if group and row.topic and commit else None
+    is_share = group is not None and group.type is client.GroupType.SHARE
+    clock = (
+        ops.expiry_clock(group, row.topic) if group and row.topic and commit else None
+    )
     return {
         "group_id": row.group_id,
         **group_keys(group),
@@ -365,7 +352,7 @@ def _partition_item(
     }
 
 
-def group_keys(group: GroupDescription | None) -> dict[str, Json]:
+def group_keys(group: client.GroupDescription | None) -> dict[str, Json]:
     """Return the part of an item that describes its group."""
     return {
         "group_type": group.type.value if group else None,
@@ -375,13 +362,13 @@ def group_keys(group: GroupDescription | None) -> dict[str, Json]:
 
 
 _KEYS: Final = {
-    RollupBy.TOPIC: (Column("topic", "TOPIC", role=Role.IDENTITY),),
-    RollupBy.MEMBER: (
+    "topic": (Column("topic", "TOPIC", role=Role.IDENTITY),),
+    "member": (
         Column("member_id", "CONSUMER-ID", role=Role.ID),
         Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
     ),
-    RollupBy.HOST: (Column("host", "HOST", role=Role.IDENTITY),),
-    RollupBy.GROUP: (
+    "host": (Column("host", "HOST", role=Role.IDENTITY),),
+    "group": (
         Column("state", "STATE", drop=6),
         Column("members", "#MEMBERS", drop=5),
         Column("topics", "#TOPICS", drop=1),
@@ -404,28 +391,30 @@ _SUMS: Final = (
 )
 
 
-def rollup_rows(report: GroupLagReport, by: RollupBy) -> Rows:
+def rollup_rows(report: ops.GroupLagReport, by: ops.RollupBy) -> Rows:
     """Return a row for each sum."""
     return rollup_columns(by), rollup_items(report, by)
 
 
-def rollup_columns(by: RollupBy) -> tuple[Column, ...]:
+def rollup_columns(by: ops.RollupBy) -> tuple[Column, ...]:
     """Return the columns of a table of sums."""
-    return (Column("group_id", "GROUP", role=Role.IDENTITY), *_KEYS[by], *_SUMS)
+    return (Column("group_id", "GROUP", role=Role.IDENTITY), *_KEYS[by.value], *_SUMS)
 
 
-def rollup_items(report: GroupLagReport, by: RollupBy) -> tuple[Item, ...]:
+def rollup_items(report: ops.GroupLagReport, by: ops.RollupBy) -> tuple[Item, ...]:
     """Return an item for each sum."""
     groups = {each.group_id: each.description for each in report.groups}
     return tuple(
         _rollup_item(each, groups[each.group_id], by)
-        for each in roll_up(report.groups, by)
+        for each in ops.roll_up(report.groups, by)
     )
 
 
-def _rollup_item(sums: Rollup, group: GroupDescription | None, by: RollupBy) -> Item:
+def _rollup_item(
+    sums: ops.Rollup, group: client.GroupDescription | None, by: ops.RollupBy
+) -> Item:
     keys: dict[str, Json] = {by.value: sums.key}
-    if by is RollupBy.GROUP:
+    if by is ops.RollupBy.GROUP:
         keys = {
             "members": len(group.members) if group else None,
             "coordinator": str(group.coordinator) if group else None,
@@ -436,7 +425,7 @@ def _rollup_item(sums: Rollup, group: GroupDescription | None, by: RollupBy) -> 
             "leader_id": group.leader_id if group else None,
             "topics": sums.topics,
         }
-    elif by is RollupBy.MEMBER:
+    elif by is ops.RollupBy.MEMBER:
         keys = {"member_id": sums.key, "client_id": sums.client_id}
     return {
         "group_id": sums.group_id,

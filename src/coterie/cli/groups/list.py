@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.groups.selection import (
     NO_GROUP,
     add_selection_options,
@@ -14,19 +17,17 @@ from coterie.cli.groups.selection import (
     read_selection,
     selection_failures,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Json, Outcome
-    from coterie.client.admin.groups import (
-        GroupDescription,
-        GroupListing,
-        MemberDescription,
-        Tasks,
-    )
-    from coterie.types import TopicPartition
+from coterie.cli.output.outcome import (
+    MISSING,
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    first_names,
+)
+from coterie.types import TopicPartition
 
 
 async def list_groups(run: Run) -> Outcome:
@@ -34,11 +35,8 @@ async def list_groups(run: Run) -> Outcome:
 
     A group that is named in the options and does not exist is a failure.
     """
-    from coterie.cli.output.outcome import Column, Outcome, Role
-    from coterie.operations.selection import select_groups
-
     selection = read_selection(run.options)
-    selected = await select_groups(
+    selected = await ops.select_groups(
         run.admin, selection, must_list=True, progress=run.progress
     )
     notes = () if selected.groups or selected.missing else (NO_GROUP,)
@@ -68,7 +66,7 @@ async def list_groups(run: Run) -> Outcome:
     )
 
 
-def _group_item(group: GroupListing) -> Item:
+def _group_item(group: client.GroupListing) -> Item:
     return {
         "group_id": group.group_id,
         "group_type": group.type.value if group.type else None,
@@ -112,18 +110,9 @@ exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
 
 async def list_members(run: Run) -> Outcome:
     """Return a row for each member; a group that cannot be described is a failure."""
-    from coterie.cli.output.outcome import (
-        Column,
-        Failure,
-        Outcome,
-        Role,
-        first_names,
-    )
-    from coterie.operations.selection import select_groups
-
     selection = read_selection(run.options)
-    selected = await select_groups(run.admin, selection, progress=run.progress)
-    described = await run.admin.describe_groups(selected.ids, progress=run.progress)
+    selected = await ops.select_groups(run.admin, selection, progress=run.progress)
+    described = await run.admin.groups.describe(selected.ids, progress=run.progress)
     groups = [
         described.values[each] for each in selected.ids if each in described.values
     ]
@@ -181,7 +170,9 @@ async def list_members(run: Run) -> Outcome:
     )
 
 
-def _member_item(group: GroupDescription, member: MemberDescription) -> Item:
+def _member_item(
+    group: client.GroupDescription, member: client.MemberDescription
+) -> Item:
     leader = group.leader_id
     return {
         "group_id": group.group_id,
@@ -213,7 +204,9 @@ def _member_item(group: GroupDescription, member: MemberDescription) -> Item:
     }
 
 
-def _member_protocol(group: GroupDescription, member: MemberDescription) -> str | None:
+def _member_protocol(
+    group: client.GroupDescription, member: client.MemberDescription
+) -> str | None:
     """Return the protocol of a member; None when the broker does not report it."""
     if group.group_epoch is None:
         return "classic"
@@ -224,7 +217,7 @@ def _member_protocol(group: GroupDescription, member: MemberDescription) -> str 
     return "classic" if member.is_classic else group.protocol_type
 
 
-def _task_names(tasks: Tasks | None) -> Json:
+def _task_names(tasks: client.Tasks | None) -> Json:
     if tasks is None:
         return None
     return {
@@ -236,10 +229,6 @@ def _task_names(tasks: Tasks | None) -> Json:
 
 def _show_tasks(value: Json) -> str:
     """Return the names of tasks, as in "0_0,0_1 standby:1_0"."""
-    from collections.abc import Mapping
-
-    from coterie.cli.output.outcome import MISSING
-
     if not isinstance(value, Mapping):
         return MISSING
     words = []

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.connect import add_connection_options
+from coterie.cli.groups.change_rows import PlannedChange
 from coterie.cli.groups.selection import (
     add_partition_option,
     add_selection_options,
@@ -24,41 +29,37 @@ from coterie.cli.groups.write import (
     repeat_option,
     writes,
 )
-from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.cli.output.outcome import Failure, Item, Outcome
-    from coterie.operations.current_groups import CurrentGroup
-    from coterie.operations.resets import Scenario
-    from coterie.types import GroupId, LogOffset, TopicPartition
+from coterie.cli.output.emit import write
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Outcome,
+    Role,
+    error_item,
+    printable,
+    show_error,
+)
+from coterie.cli.output.structured import safe_json
+from coterie.errors import ApiError, CoterieError, SettingError
+from coterie.types import GroupId, LogOffset, TopicPartition
 
 
 class FetchedOffsets(NamedTuple):
     """The selected groups, each with its selected committed offsets."""
 
-    groups: tuple[CurrentGroup, ...]
+    groups: tuple[ops.CurrentGroup, ...]
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
 
 
 async def fetch_offsets(run: Run) -> FetchedOffsets:
     """Fetch the selected committed offsets of the selected groups."""
-    from dataclasses import replace
-
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.group_offsets import GroupOffsets
-    from coterie.errors import ApiError, CoterieError
-    from coterie.operations.current_groups import read_current_groups
     from coterie.operations.selection import is_in_scope
-    from coterie.wire.error_codes import ErrorCode
 
     scope = read_scope(run.options)
     chosen = await choose_groups(run)
-    results = await read_current_groups(run.admin, chosen.ids)
+    results = await ops.read_current_groups(run.admin, chosen.ids)
     errors: dict[GroupId, CoterieError] = dict(results.errors)
     groups = []
     for group_id in chosen.ids:
@@ -67,11 +68,11 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
         group = results.values[group_id]
         if group.description is None and not group.committed:
             errors[group_id] = ApiError(
-                ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist"
+                client.ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist"
             )
             continue
         fetched = group.offsets
-        offsets = GroupOffsets(
+        offsets = client.GroupOffsets(
             {
                 at: each
                 for at, each in fetched.offsets.items()
@@ -97,8 +98,6 @@ def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
 
 async def list_offsets(run: Run) -> Outcome:
     """Return a row for each committed offset."""
-    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
-
     fetched = await fetch_offsets(run)
     items = tuple(item for each in fetched.groups for item in _items(each))
     has_errors = any(item["error"] for item in items)
@@ -120,9 +119,7 @@ async def list_offsets(run: Run) -> Outcome:
     )
 
 
-def _items(group: CurrentGroup) -> Iterator[Item]:
-    from coterie.cli.output.outcome import error_item
-
+def _items(group: ops.CurrentGroup) -> Iterator[Item]:
     for at in sorted({*group.committed, *group.offsets.errors}):
         committed = group.committed.get(at)
         yield {
@@ -172,10 +169,6 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 async def export_offsets(run: Run) -> Outcome:
     """Write the selected committed offsets to a file or stdout."""
-    from coterie.cli.output.emit import write
-    from coterie.cli.output.outcome import Failure, Outcome, printable
-    from coterie.cli.output.structured import safe_json
-
     fetched = await fetch_offsets(run)
     data = await _encode(run, fetched.groups)
     stdout = run.io.stdout
@@ -209,8 +202,8 @@ async def export_offsets(run: Run) -> Outcome:
     )
 
 
-async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
-    from coterie.operations.offset_files import CsvRow, write_csv, write_offsets_file
+async def _encode(run: Run, groups: Sequence[ops.CurrentGroup]) -> bytes:
+    from coterie.operations.offset_files import CsvRow, write_csv
     from coterie.operations.plan_files import utc_text
     from coterie.operations.topic_ids import read_topic_ids
 
@@ -221,10 +214,10 @@ async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
             for at, committed in each.committed.items()
         )
         return write_csv(rows, with_group=len(groups) != 1).encode()
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     offsets = {each.group_id: each.committed for each in groups}
     topics = {at.topic for each in groups for at in each.committed}
-    return write_offsets_file(
+    return ops.write_offsets_file(
         offsets,
         utc_text(run.io.now_ms()),
         cluster.cluster_id,
@@ -264,9 +257,6 @@ def declare_delete(parser: argparse.ArgumentParser) -> None:
 
 async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete committed offsets of the selected groups."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plans import plan_delete_offsets
-
     scope = read_scope(run.options)
     if scope is None:
         raise SettingError(
@@ -274,7 +264,7 @@ async def plan_delete(run: Run) -> PlannedChange:
             " delete the whole group with `coterie groups delete`"
         )
     chosen = await choose_groups(run)
-    planned = await plan_delete_offsets(run.admin, chosen.ids, scope)
+    planned = await ops.plan_delete_offsets(run.admin, chosen.ids, scope)
     topics = repeat_option("--topic", map(str, scope))
     commands = (
         kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
@@ -322,15 +312,12 @@ def declare_set(parser: argparse.ArgumentParser) -> None:
 
 async def plan_set(run: Run) -> PlannedChange:
     """Plan to commit exact offsets for one group."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plan_files import Action
-    from coterie.operations.plans import plan_offsets
-    from coterie.operations.resets import ToExact
-
     options = run.options
     offsets = read_offsets(options.offsets)
-    scenario = ToExact(offsets, options.metadata)
-    planned = await plan_offsets(run.admin, Action.SET, {options.group: scenario})
+    scenario = ops.ToExact(offsets, options.metadata)
+    planned = await ops.plan_offsets(
+        run.admin, ops.Action.SET, {options.group: scenario}
+    )
     count = "1 offset" if len(offsets) == 1 else f"{len(offsets)} offsets"
     commands = (
         kafka_command(
@@ -350,14 +337,11 @@ async def plan_set(run: Run) -> PlannedChange:
 
 def read_offsets(texts: list[str]) -> Mapping[TopicPartition, LogOffset]:
     """Parse offsets of the form TOPIC:P=OFFSET. Raises SettingError."""
-    from coterie.operations.selection import TopicSelector
-    from coterie.types import TopicPartition
-
     offsets: dict[TopicPartition, LogOffset] = {}
     for text in texts:
         place, equals, number = text.rpartition("=")
         is_offset = number.isascii() and number.isdigit() and int(number) < 2**63
-        selector = TopicSelector.parse(place) if equals and place else None
+        selector = ops.TopicSelector.parse(place) if equals and place else None
         if not is_offset or selector is None or len(selector.partitions or ()) != 1:
             raise SettingError(
                 f"{text!r} is not TOPIC:P=OFFSET; write for example topic:0=1500"
@@ -410,14 +394,10 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 async def plan_import(run: Run) -> PlannedChange:
     """Plan to commit the offsets of a file."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plan_files import Action
-    from coterie.operations.plans import plan_offsets
-
     options = run.options
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     scenarios = read_scenarios(options, cluster.cluster_id)
-    planned = await plan_offsets(run.admin, Action.SET, scenarios)
+    planned = await ops.plan_offsets(run.admin, ops.Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
     groups = repeat_option("--group", scenarios)
     command = ("--reset-offsets", *groups, "--from-file", "offsets.csv", "--execute")
@@ -430,27 +410,22 @@ async def plan_import(run: Run) -> PlannedChange:
 
 def read_scenarios(
     options: argparse.Namespace, cluster_id: str | None
-) -> Mapping[GroupId, Scenario]:
+) -> Mapping[GroupId, ops.Scenario]:
     """Return the offsets of each selected group of the file. Raises SettingError."""
-    from coterie.operations.offset_files import (
-        read_csv,
-        read_exported_topics,
-        read_offsets_file,
-    )
-    from coterie.operations.resets import ToCommits, ToExact
+    from coterie.operations.offset_files import read_csv, read_exported_topics
 
     text = read_text(options.file)
-    scenarios: dict[GroupId, Scenario]
+    scenarios: dict[GroupId, ops.Scenario]
     try:
         if text.lstrip().startswith("{"):
-            exported = read_offsets_file(text.encode())
+            exported = ops.read_offsets_file(text.encode())
             ids = read_exported_topics(text.encode(), cluster_id)
             scenarios = {
-                each: ToCommits(offsets, ids) for each, offsets in exported.items()
+                each: ops.ToCommits(offsets, ids) for each, offsets in exported.items()
             }
         else:
             rows = read_csv(text, options.group)
-            scenarios = {each: ToExact(offsets) for each, offsets in rows.items()}
+            scenarios = {each: ops.ToExact(offsets) for each, offsets in rows.items()}
     except SettingError as error:
         raise SettingError(f"{options.file}: {error}") from error
     if options.group is not None:

@@ -4,11 +4,20 @@ and undone."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from coterie.cli.command import CLUSTER_OPTIONS, EXECUTE_HINT, Command, on_cluster
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, EXECUTE_HINT, Command, Run, on_cluster
 from coterie.cli.groups import delete, offsets, reset
+from coterie.cli.groups.change_rows import (
+    PlannedChange,
+    checked_outcome,
+    planned_from_item,
+    preview_outcome,
+    written_outcome,
+)
 from coterie.cli.groups.selection import add_selection_options, create_file
 from coterie.cli.groups.write import (
     WRITE_OPTIONS,
@@ -22,15 +31,9 @@ from coterie.cli.groups.write import (
     snapshot_directory,
     writes,
 )
-from coterie.errors import OutputError, SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.cli.output.outcome import Outcome
-    from coterie.operations.plan_files import ItemResult, Plan, PlanItem
+from coterie.cli.output.emit import emit, write_message
+from coterie.cli.output.outcome import Column, Outcome, Role
+from coterie.errors import OperationRefused, OutputError, SettingError
 
 
 class _Action(NamedTuple):
@@ -110,25 +113,23 @@ def _declare_plan(parser: argparse.ArgumentParser) -> None:
 
 async def write_plan(run: Run) -> Outcome:
     """Plan a change, write it to the plan file, and return its rows."""
-    from coterie.cli.groups.change_rows import preview_outcome
-    from coterie.operations.plan_files import Plan, encode_plan, utc_text
-    from coterie.operations.plans import items_of
+    from coterie.operations.plan_files import utc_text
     from coterie.operations.snapshots import new_id
 
     change = await make_change(run.options.make_plan, run)
-    items = items_of(change.planned)
+    items = ops.items_of(change.planned)
     if not items:
         return preview_outcome(run, change, change.summary, "no plan was written")
     file = run.options.plan_file
-    cluster = await run.admin.describe_cluster()
-    plan = Plan(
+    cluster = await run.admin.brokers.describe()
+    plan = ops.Plan(
         new_id(run.io.clock()),
         utc_text(run.io.now_ms()),
         cluster.cluster_id,
         items,
         f"coterie {run.options.command}",
     )
-    create_file(file, encode_plan(plan))
+    create_file(file, ops.encode_plan(plan))
     count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
     hint = f"{count} in {file}: coterie groups apply {file} --execute"
     return preview_outcome(run, change, change.summary, hint)
@@ -174,24 +175,10 @@ def _declare_apply(parser: argparse.ArgumentParser) -> None:
 
 async def apply(run: Run) -> Outcome:
     """Check the items of a plan file against the cluster; write them with --execute."""
-    from pathlib import Path
-
-    from coterie.cli.groups.change_rows import (
-        PlannedChange,
-        checked_outcome,
-        planned_from_item,
-        written_outcome,
-    )
-    from coterie.cli.output.emit import write_message
-    from coterie.operations.plan_files import (
-        RESULTS_SUFFIX,
-        ResultFile,
-        Verdict,
-        read_plan,
-    )
+    from coterie.operations.plan_files import RESULTS_SUFFIX, ResultFile
 
     options = run.options
-    plan = read_plan(Path(options.plan_file))
+    plan = ops.read_plan(Path(options.plan_file))
     result_path = Path(options.results or options.plan_file + RESULTS_SUFFIX)
     result_file = ResultFile(result_path, plan)
     items = chosen_items(plan, options.item)
@@ -207,18 +194,18 @@ async def apply(run: Run) -> Outcome:
         result_file.result_of(each) for each in items if each not in open_items
     )
     results = (*earlier, *checked)
-    count = sum(1 for each in checked if each.verdict is Verdict.READY)
+    count = sum(1 for each in checked if each.verdict is ops.Verdict.READY)
     if not count or not may_write(run):
         hint = EXECUTE_HINT if count else ""
         return checked_outcome(run, change, results, summary, hint)
     if not confirm_write(run, checked_outcome(run, change, results), summary, count):
         return checked_outcome(run, change, results, "nothing was written")
-    ready = [each.item for each in checked if each.verdict is not Verdict.REFUSED]
-    refused = [each for each in checked if each.verdict is Verdict.REFUSED]
+    ready = [each.item for each in checked if each.verdict is not ops.Verdict.REFUSED]
+    refused = [each for each in checked if each.verdict is ops.Verdict.REFUSED]
     snapshot = await open_snapshot(run, plan.plan_id)
     result_file.begin()
 
-    def record(result: ItemResult) -> None:
+    def record(result: ops.ItemResult) -> None:
         may_be_written = result.has_written or not result.is_answered
         snapshot_id = snapshot.snapshot_id if may_be_written else ""
         try:
@@ -237,26 +224,23 @@ async def apply(run: Run) -> Outcome:
 
 
 async def _check(
-    run: Run, plan: Plan, items: Sequence[PlanItem]
-) -> tuple[ItemResult, ...]:
+    run: Run, plan: ops.Plan, items: Sequence[ops.PlanItem]
+) -> tuple[ops.ItemResult, ...]:
     """Return for each item whether it can be applied.
 
     Raises OperationRefused for a plan of another cluster.
     """
-    from coterie.errors import OperationRefused
-    from coterie.operations.apply import check_items
-
-    cluster = await run.admin.describe_cluster()
+    cluster = await run.admin.brokers.describe()
     if cluster.cluster_id != plan.cluster_id and not run.options.force:
         raise OperationRefused(
             f"the plan {run.options.plan_file} is for cluster {plan.cluster_id}, and "
             f"this is {cluster.cluster_id}: nothing was written; connect to the other "
             "cluster, or use --force"
         )
-    return await check_items(run.admin, items, force=run.options.force)
+    return await ops.check_items(run.admin, items, force=run.options.force)
 
 
-def chosen_items(plan: Plan, ids: Sequence[str] | None) -> tuple[PlanItem, ...]:
+def chosen_items(plan: ops.Plan, ids: Sequence[str] | None) -> tuple[ops.PlanItem, ...]:
     """Return the items with these ids in the plan's order, or all items.
 
     Raises SettingError for an unknown id.
@@ -304,21 +288,17 @@ def _declare_undo(parser: argparse.ArgumentParser) -> None:
 def undo(options: argparse.Namespace) -> int:
     """Restore a snapshot, or list the snapshots."""
     if options.list:
-        from coterie.cli.output.emit import emit
-
         return emit(list_snapshots(options), options)
     return writes(plan_undo)(options)
 
 
 async def plan_undo(run: Run) -> PlannedChange:
     """Plan to restore the groups of a snapshot. Raises SettingError."""
-    from coterie.cli.groups.change_rows import PlannedChange
     from coterie.operations import undo
-    from coterie.operations.snapshots import read_snapshot
 
     options = run.options
-    snapshot = read_snapshot(snapshot_directory(options), options.snapshot)
-    cluster = await run.admin.describe_cluster()
+    snapshot = ops.read_snapshot(snapshot_directory(options), options.snapshot)
+    cluster = await run.admin.brokers.describe()
     if cluster.cluster_id != snapshot.head.cluster_id and not options.force:
         raise SettingError(
             f"snapshot {options.snapshot} is of cluster {snapshot.head.cluster_id}, "
@@ -337,7 +317,6 @@ async def plan_undo(run: Run) -> PlannedChange:
 
 def list_snapshots(options: argparse.Namespace) -> Outcome:
     """Return a row for each snapshot. Raises SettingError."""
-    from coterie.cli.output.outcome import Column, Outcome, Role
     from coterie.operations import snapshots
 
     directory = snapshot_directory(options)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from coterie.cli.command import Command
+from coterie import operations as ops
+from coterie.cli.command import Command, Run
+from coterie.cli.groups.change_rows import PlannedChange
 from coterie.cli.groups.selection import (
     add_partition_option,
     add_selection_options,
@@ -21,15 +24,7 @@ from coterie.cli.groups.write import (
     writes,
 )
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.resets import Scenario, ToRows
-    from coterie.operations.selection import Scope
-    from coterie.types import GroupId
+from coterie.types import GroupId
 
 _FLAGS: Final = (
     ("--to-earliest", "log start offset"),
@@ -95,21 +90,17 @@ def _offset(text: str) -> int:
 
 async def plan_reset(run: Run) -> PlannedChange:
     """Plan a reset of the selected groups."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plan_files import Action
-    from coterie.operations.plans import plan_offsets
-
     options = run.options
     scope = read_scope(options)
     chosen = await choose_groups(run)
-    scenarios: Mapping[GroupId, Scenario]
+    scenarios: Mapping[GroupId, ops.Scenario]
     if options.from_file:
         scenarios = _read_csv_offsets(options.from_file, chosen.ids)
     else:
         scenarios = dict.fromkeys(chosen.ids, _scenario(run))
-    planned = await plan_offsets(
+    planned = await ops.plan_offsets(
         run.admin,
-        Action.RESET,
+        ops.Action.RESET,
         scenarios,
         scope,
         keeps_metadata=not options.drop_metadata,
@@ -118,7 +109,7 @@ async def plan_reset(run: Run) -> PlannedChange:
     return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
 
 
-def _scenario(run: Run) -> Scenario:
+def _scenario(run: Run) -> ops.Scenario:
     from coterie.operations import resets
 
     options = run.options
@@ -137,9 +128,10 @@ def _scenario(run: Run) -> Scenario:
     return resets.by_duration(options.by_duration, run.io.now_ms())
 
 
-def _read_csv_offsets(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToRows]:
+def _read_csv_offsets(
+    file: str, ids: Sequence[GroupId]
+) -> Mapping[GroupId, ops.ToRows]:
     from coterie.operations.offset_files import read_csv
-    from coterie.operations.resets import ToRows
 
     try:
         rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
@@ -148,11 +140,11 @@ def _read_csv_offsets(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToR
     missing = [each for each in ids if each not in rows]
     if missing:
         raise SettingError(f"{file} has no line for group {missing[0]}")
-    return {each: ToRows(rows[each]) for each in ids}
+    return {each: ops.ToRows(rows[each]) for each in ids}
 
 
 def _kafka_reset_command(
-    options: argparse.Namespace, ids: Sequence[GroupId], selected: Scope
+    options: argparse.Namespace, ids: Sequence[GroupId], selected: ops.Scope
 ) -> str:
     def value_of(option: str) -> object:
         return vars(options)[option.removeprefix("--").replace("-", "_")]
@@ -215,15 +207,12 @@ def declare_clone(parser: argparse.ArgumentParser) -> None:
 
 async def plan_clone_offsets(run: Run) -> PlannedChange:
     """Plan to commit the offsets of one group for another."""
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.operations.plans import plan_clone
-
     options = run.options
     source, destination = options.source, options.destination
     if source == destination:
         raise SettingError("SOURCE and DESTINATION must be two different groups")
     topics = read_topics(options)
-    planned = await plan_clone(run.admin, source, destination, topics)
+    planned = await ops.plan_clone(run.admin, source, destination, topics)
     scope = repeat_option("--topic", topics) or ["--all-topics"]
     export = ("--reset-offsets", "--group", source, *scope, "--to-current")
     load = ("--reset-offsets", "--group", destination, "--from-file")

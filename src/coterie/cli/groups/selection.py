@@ -9,22 +9,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import Run
+from coterie.cli.output.outcome import Failure, first_names
 from coterie.errors import SettingError, UnsupportedGroupType
+from coterie.files import write_error, write_private_file
+from coterie.types import GroupId
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.admin.groups import GroupState, GroupType
-    from coterie.operations.selection import Scope, Selection, SelectionResult
-    from coterie.types import GroupId
-
-StateOrType = TypeVar("StateOrType", "GroupState", "GroupType")
+StateOrType = TypeVar("StateOrType", "client.GroupState", "client.GroupType")
 
 NO_GROUP: Final = "no group is selected"
 _UNSUPPORTED: Final = UnsupportedGroupType.__name__
@@ -75,21 +72,22 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
 
 def read_selection(
     options: argparse.Namespace, *, must_choose: bool = False
-) -> Selection:
+) -> ops.Selection:
     """Return the selection that the options describe. Raises SettingError.
 
     With `must_choose`, a selection of every group is accepted only with --all.
     """
-    from coterie.client.admin.groups import GroupState, GroupType
-    from coterie.operations.selection import Condition, Selection
-
-    states = [_read_word(GroupState, "state", each) for each in _split(options.state)]
-    types = [_read_word(GroupType, "type", each) for each in _split(options.type)]
+    states = [
+        _read_word(client.GroupState, "state", each) for each in _split(options.state)
+    ]
+    types = [
+        _read_word(client.GroupType, "type", each) for each in _split(options.type)
+    ]
     try:
-        lag = None if options.lag is None else Condition.parse(options.lag)
+        lag = None if options.lag is None else ops.Condition.parse(options.lag)
     except ValueError as error:
         raise SettingError(f"--lag: {error}") from None
-    selection = Selection(
+    selection = ops.Selection(
         ids=(
             *options.groups,
             *(line for file in options.file or () for line in read_lines(file)),
@@ -97,7 +95,9 @@ def read_selection(
         regexes=tuple(_read_regex(each) for each in options.regex or ()),
         globs=tuple(options.glob or ()),
         excludes=tuple(options.exclude or ()),
-        states=frozenset([*states, *([GroupState.EMPTY] if options.empty else [])]),
+        states=frozenset(
+            [*states, *([client.GroupState.EMPTY] if options.empty else [])]
+        ),
         types=frozenset(types),
         # The protocol type of a simple group is empty.
         protocols=frozenset(
@@ -170,11 +170,8 @@ class ChosenGroups(NamedTuple):
 async def choose_groups(run: Run) -> ChosenGroups:
     """Return the selected groups. Raises SettingError when none is named and --all is
     missing."""
-    from coterie.cli.output.outcome import Failure, first_names
-    from coterie.operations.selection import select_groups
-
     selection = read_selection(run.options, must_choose=True)
-    selected = await select_groups(run.admin, selection, progress=run.progress)
+    selected = await ops.select_groups(run.admin, selection, progress=run.progress)
     ids, failures = selected.ids, selection_failures(selected)
     failed = {*selected.missing, *selected.errors}
     excluded = sorted({*selection.ids}.difference(ids, failed))
@@ -192,11 +189,9 @@ async def choose_groups(run: Run) -> ChosenGroups:
     return ChosenGroups(ids, failures, summary)
 
 
-def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
+def selection_failures(selected: ops.SelectionResult) -> tuple[Failure, ...]:
     """Return the failures of nodes and groups during the evaluation of a selection, and
     those of named groups that do not exist."""
-    from coterie.cli.output.outcome import Failure
-
     nodes = selected.node_errors.items()
     groups = selected.errors.items()
     return (
@@ -233,7 +228,7 @@ def leave_out(options: argparse.Namespace, failures: Iterable[Failure]) -> LeftO
 
 
 async def left_out_topics(
-    admin: AdminClient, group_ids: Collection[GroupId]
+    admin: client.AdminClient, group_ids: Collection[GroupId]
 ) -> tuple[str, ...]:
     """Return the warning about offsets of topics that the principal may not describe,
     if there may be any in these groups. Raises ClientError."""
@@ -244,8 +239,6 @@ async def left_out_topics(
 
 def left_out_note(ids: Sequence[GroupId]) -> tuple[str, ...]:
     """Return the note about groups that are left out because of their type, if any."""
-    from coterie.cli.output.outcome import first_names
-
     if not ids:
         return ()
     count = "1 group is" if len(ids) == 1 else f"{len(ids)} groups are"
@@ -266,19 +259,17 @@ def add_partition_option(parser: argparse._ActionsContainer, text: str) -> None:
     )
 
 
-def read_scope(options: argparse.Namespace) -> Scope:
+def read_scope(options: argparse.Namespace) -> ops.Scope:
     """Return the partitions of --partitions; without it, those of --topic, and without
     that, all committed ones.
 
     Raises SettingError.
     """
-    from coterie.operations.selection import ALL_COMMITTED, TopicSelector
-
     if options.partitions:
-        return tuple(TopicSelector.parse(each) for each in options.partitions)
+        return tuple(ops.TopicSelector.parse(each) for each in options.partitions)
     # kafka-consumer-groups.sh has the name --topic for this.
     topics = read_topics(options)
-    return tuple(map(TopicSelector, topics)) if topics else ALL_COMMITTED
+    return tuple(map(ops.TopicSelector, topics)) if topics else ops.ALL_COMMITTED
 
 
 def read_text(file: str) -> str:
@@ -309,8 +300,6 @@ def create_file(file: str, data: bytes) -> None:
     Raises SettingError for a path that cannot be created, and OutputError when the data
     cannot be written, as on a full disk; no file is left then.
     """
-    from coterie.files import write_error, write_private_file
-
     try:
         write_private_file(Path(file), data, must_be_new=True)
     except OSError as error:

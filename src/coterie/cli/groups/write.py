@@ -9,27 +9,37 @@ committed offsets are saved in a snapshot before the first write.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
+from coterie import operations as ops
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     EXECUTE_HINT,
+    Run,
     add_execute_options,
     run_on_cluster,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.cli.output.outcome import Outcome
-    from coterie.operations.apply import OnResult
-    from coterie.operations.plan_files import ItemResult, PlanItem
-    from coterie.operations.snapshots import SnapshotWriter
+from coterie.cli.groups.change_rows import (
+    PlannedChange,
+    preview_outcome,
+    written_outcome,
+)
+from coterie.cli.groups.selection import leave_out, left_out_note
+from coterie.cli.output.emit import (
+    check_columns,
+    confirm,
+    is_interactive,
+    write_message,
+)
+from coterie.cli.output.outcome import Outcome
+from coterie.errors import UnsupportedGroupType
+from coterie.files import user_directory
 
 PlanFunction: TypeAlias = "Callable[[Run], Awaitable[PlannedChange]]"
 
@@ -72,11 +82,8 @@ def writes(plan: PlanFunction) -> Callable[[argparse.Namespace], int]:
 
 
 async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
-    from coterie.cli.groups.change_rows import preview_outcome, written_outcome
-    from coterie.operations.plans import items_of
-
     change = await make_change(plan, run)
-    items = items_of(change.planned)
+    items = ops.items_of(change.planned)
     if not items or not may_write(run):
         hint = EXECUTE_HINT if items else ""
         return preview_outcome(run, change, change.summary, hint)
@@ -90,11 +97,6 @@ async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
 async def make_change(plan: PlanFunction, run: Run) -> PlannedChange:
     """Plan a change. A group whose type does not support it is left out, with a note,
     unless the command line names the group."""
-    from dataclasses import replace
-
-    from coterie.cli.groups.selection import leave_out, left_out_note
-    from coterie.errors import UnsupportedGroupType
-
     change = await plan(run)
     named = getattr(run.options, "groups", None)
     if named is None:  # a command about one group
@@ -124,13 +126,6 @@ def confirm_write(run: Run, preview: Outcome, summary: str, count: int) -> bool:
     Return True without a question when --yes was given or there is no terminal. Raises
     SettingError for --columns that the result does not have.
     """
-    from coterie.cli.output.emit import (
-        check_columns,
-        confirm,
-        is_interactive,
-        write_message,
-    )
-
     check_columns(preview, run.options)
     run.progress.clear()
     write_message(run.io, summary)
@@ -142,18 +137,15 @@ def confirm_write(run: Run, preview: Outcome, summary: str, count: int) -> bool:
 
 async def apply_with_progress(
     run: Run,
-    items: Sequence[PlanItem],
-    snapshot: SnapshotWriter,
-    on_result: OnResult | None = None,
-) -> tuple[ItemResult, ...]:
+    items: Sequence[ops.PlanItem],
+    snapshot: ops.SnapshotWriter,
+    on_result: ops.OnResult | None = None,
+) -> tuple[ops.ItemResult, ...]:
     """Apply plan items and show a progress bar."""
-    from coterie.cli.output.emit import write_message
-    from coterie.operations.apply import apply_items
-
     done = 0
     is_complete = False
 
-    def count_result(result: ItemResult) -> None:
+    def count_result(result: ops.ItemResult) -> None:
         nonlocal done
         done += 1
         run.progress(done, len(items))
@@ -161,7 +153,7 @@ async def apply_with_progress(
             on_result(result)
 
     try:
-        results = await apply_items(
+        results = await ops.apply_items(
             run.admin, items, snapshot, force=run.options.force, on_result=count_result
         )
         is_complete = True
@@ -176,7 +168,7 @@ async def apply_with_progress(
     return results
 
 
-async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
+async def open_snapshot(run: Run, plan_id: str = "") -> ops.SnapshotWriter:
     """Return the writer of the snapshot of this run."""
     from coterie.operations import snapshots
 
@@ -192,11 +184,6 @@ async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
 def snapshot_directory(options: argparse.Namespace) -> Path:
     """Return the directory of --snapshots, or the default below XDG_STATE_HOME. Raises
     SettingError."""
-    import os
-    from pathlib import Path
-
-    from coterie.files import user_directory
-
     if options.snapshots:
         return Path(options.snapshots)
     state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")

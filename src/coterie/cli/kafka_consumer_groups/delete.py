@@ -47,7 +47,7 @@ async def delete_groups(admin: AdminClient, line: CommandLine) -> Report:
             + _group_errors(expected, line, "would not be deleted")
         )
     try:
-        results = await admin.delete_groups(group_ids)
+        results = await admin.groups.delete(group_ids)
     except ClientError as failure:
         if not line.is_strict:
             raise
@@ -70,7 +70,7 @@ async def _expected_results(
     admin: AdminClient, group_ids: Iterable[GroupId]
 ) -> Results[GroupId, None]:
     """Return the results to expect from the states of the groups."""
-    described = await admin.describe_groups(group_ids)
+    described = await admin.groups.describe(group_ids)
     active = [each for each in described.values.values() if each.state.is_active]
     refused = {
         each.group_id: ApiError(ErrorCode.NON_EMPTY_GROUP, f"it is {each.state.value}")
@@ -104,7 +104,7 @@ async def delete_offsets(admin: AdminClient, line: CommandLine) -> Report:
         table = _status_table(expected, line)
         return output("Dry run: nothing is deleted.\n") + table
     try:
-        results = await admin.delete_group_offsets(group_id, resolved.partitions)
+        results = await admin.group_offsets.delete(group_id, resolved.partitions)
     except CoterieError as failure:
         everything = dict.fromkeys(resolved.partitions, failure)
         everything |= unknown

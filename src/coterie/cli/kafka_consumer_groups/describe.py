@@ -7,6 +7,7 @@ row that could not be read in full has hyphens; its error goes to stderr.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, cast
 
 from coterie.cli.kafka_consumer_groups import tables
@@ -26,6 +27,7 @@ from coterie.cli.kafka_consumer_groups.java import (
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
 from coterie.cli.kafka_consumer_groups.tables import MISSING, Extras, OffsetRow
 from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.group_calls import Groups
 from coterie.client.admin.groups import (
     GroupDescription,
     GroupListing,
@@ -70,20 +72,20 @@ class NotAConsumerGroup(ApiError):
 
 
 class _ConsumerGroups:
-    """An admin client to which share groups and streams groups do not exist, as in
-    Kafka's own tool; its other calls are those of the client."""
+    """Calls to which share groups and streams groups do not exist, as in Kafka's own
+    tool; the others are those of the admin client."""
 
-    def __init__(self, admin: AdminClient) -> None:
-        self._admin = admin
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._admin, name)
+        return getattr(self._groups, name)
 
-    async def describe_groups(
+    async def describe(
         self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, GroupDescription]:
         """Describe groups of consumers; others have the error NotAConsumerGroup."""
-        described = await self._admin.describe_groups(group_ids, progress=progress)
+        described = await self._groups.describe(group_ids, progress=progress)
         values, errors = dict[GroupId, GroupDescription](), dict(described.errors)
         for group in described.values.values():
             if group.type in _TYPES:
@@ -95,7 +97,9 @@ class _ConsumerGroups:
 
 def as_consumer_groups(admin: AdminClient) -> AdminClient:
     """Return a client to which groups of other types do not exist."""
-    return cast("AdminClient", _ConsumerGroups(admin))
+    narrowed = copy(admin)
+    narrowed.groups = cast("Groups", _ConsumerGroups(admin.groups))
+    return narrowed
 
 
 async def other_types(
@@ -103,7 +107,7 @@ async def other_types(
 ) -> Mapping[GroupId, CoterieError]:
     """Return the errors of groups of other types. Kafka's tool treats them as groups
     that do not exist, so that it plans the reset of a share group."""
-    described = await admin.describe_groups(group_ids)
+    described = await admin.groups.describe(group_ids)
     return {
         each: failure
         for each, failure in described.errors.items()
@@ -121,7 +125,7 @@ async def list_consumer_groups(
     Share groups, streams groups and groups of other protocol types, such as those of
     Kafka Connect, are left out.
     """
-    listings = await admin.list_groups(states=states, types=types)
+    listings = await admin.groups.list(states=states, types=types)
     report = Report.of(
         error(f"the groups of broker {node_id} are not listed: {each}")
         for node_id, each in sorted(listings.errors.items())
@@ -216,7 +220,7 @@ async def describe_each(
 ) -> Report:
     """Run `--describe` with --members or --state: a table for each group, by name."""
     group_ids, report = await selected_groups(admin, line)
-    described = await admin.describe_groups(group_ids)
+    described = await admin.groups.describe(group_ids)
     if line.is_strict and (failed := _first_failure(group_ids, described.errors, line)):
         return report + failed
     reports = [report]

@@ -7,15 +7,20 @@ brokers validated the change where Kafka can (`validate_only`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from coterie.cli.command import EXECUTE_HINT
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Column, Failure, Item, Outcome
-    from coterie.errors import CoterieError
-    from coterie.types import TopicName
+from coterie.cli.command import EXECUTE_HINT, Run
+from coterie.cli.output.emit import check_columns, confirm, is_interactive
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Outcome,
+    error_item,
+    show_error,
+)
+from coterie.errors import CoterieError
+from coterie.types import TopicName
 
 TopicErrors: TypeAlias = "Mapping[TopicName, CoterieError]"
 TOPICS_PER_REQUEST: Final = 500
@@ -42,8 +47,6 @@ class TopicChange(NamedTuple):
 
 async def show_or_write(run: Run, change: TopicChange) -> Outcome:
     """Show the change, or write it with --execute or --yes."""
-    from coterie.cli.output.emit import check_columns, confirm, is_interactive
-
     options = run.options
     refused = change.refused or {}
     names = list(dict.fromkeys(name for name, _ in change.rows if name not in refused))
@@ -83,8 +86,6 @@ async def _send(
 def _outcome(
     run: Run, change: TopicChange, result: str, errors: TopicErrors, *notes: str
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
-
     return Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=(

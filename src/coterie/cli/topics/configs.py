@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie import client
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     Command,
+    Run,
     add_execute_options,
     run_on_cluster,
 )
-from coterie.cli.topics.changes import TopicChange, show_or_write
+from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role, show_error
+from coterie.cli.topics.changes import TopicChange, TopicErrors, show_or_write
 from coterie.cli.topics.selection import (
     add_config_option,
     add_topic_options,
@@ -21,15 +25,7 @@ from coterie.cli.topics.selection import (
     read_configs,
 )
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Outcome
-    from coterie.cli.topics.changes import TopicErrors
-    from coterie.client.admin.configs import ConfigEntry
-    from coterie.types import TopicName
+from coterie.types import TopicName
 
 _HIDDEN: Final = "(hidden)"
 
@@ -50,14 +46,13 @@ def show_configs(options: argparse.Namespace) -> int:
 
 async def _show_configs(run: Run) -> Outcome:
     """Return a row for each configuration."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role, show_error
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.wire.configs import ConfigResourceType
-
     options = run.options
     chosen = await choose_topics(run)
-    described = await run.admin.describe_configs(
-        (ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names),
+    described = await run.admin.configs.describe(
+        (
+            client.ConfigResource(client.ConfigResourceType.TOPIC, each)
+            for each in chosen.names
+        ),
         names=options.configs,
         with_synonyms=True,
         # It is long text with HTML, for programs only.
@@ -97,7 +92,7 @@ async def _show_configs(run: Run) -> Outcome:
     )
 
 
-def _config_item(topic: TopicName, entry: ConfigEntry) -> Item:
+def _config_item(topic: TopicName, entry: client.ConfigEntry) -> Item:
     return {
         "topic": topic,
         "config": entry.name,
@@ -170,15 +165,12 @@ def unset_configs(options: argparse.Namespace) -> int:
 async def _change_configs(
     changes: Mapping[str, str | None], done: str, run: Run
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Role
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.wire.configs import ConfigResourceType
-
     chosen = await choose_topics(run)
     resources = {
-        each: ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names
+        each: client.ConfigResource(client.ConfigResourceType.TOPIC, each)
+        for each in chosen.names
     }
-    described = await run.admin.describe_configs(resources.values(), names=changes)
+    described = await run.admin.configs.describe(resources.values(), names=changes)
     current = {
         (resource.name, entry.name): _HIDDEN if entry.is_sensitive else entry.value
         for resource, entries in described.values.items()
@@ -186,7 +178,7 @@ async def _change_configs(
     }
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
-        results = await run.admin.alter_configs(
+        results = await run.admin.configs.alter(
             {resources[name]: changes for name in names}, validate_only=validate_only
         )
         return {each.name: error for each, error in results.errors.items()}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.groups.lag import add_row_options
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.groups.lag_report import Rows
-    from coterie.cli.output.outcome import Item, Outcome
-    from coterie.operations.lag import GroupLag, GroupLagReport
+from coterie.cli.groups.lag_report import (
+    Rows,
+    lag_outcome,
+    rollup_columns,
+    rollup_items,
+)
+from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role
 
 
 def _declare_topics(parser: argparse.ArgumentParser) -> None:
@@ -21,19 +24,14 @@ def _declare_topics(parser: argparse.ArgumentParser) -> None:
 
 async def list_consumers(run: Run) -> Outcome:
     """Return a row for each topic and each group that reads it."""
-    from dataclasses import replace
-
-    from coterie.cli.groups.lag_report import lag_outcome, rollup_columns
-    from coterie.cli.output.outcome import Column, Failure, Role
-    from coterie.operations.lag_rollup import RollupBy
-    from coterie.operations.selection import Selection, reads
+    from coterie.operations.selection import reads
 
     topics = tuple(dict.fromkeys(run.options.topics))
     has_readers = False
 
-    def make_rows(report: GroupLagReport) -> Rows:
+    def make_rows(report: ops.GroupLagReport) -> Rows:
         nonlocal has_readers
-        group, *sums = rollup_columns(RollupBy.GROUP)
+        group, *sums = rollup_columns(ops.RollupBy.GROUP)
         columns = (
             Column("topic", "TOPIC", role=Role.IDENTITY),
             group,
@@ -48,9 +46,9 @@ async def list_consumers(run: Run) -> Outcome:
         has_readers = bool(items)
         return columns, items
 
-    selection = Selection(topics=frozenset(topics))
+    selection = ops.Selection(topics=frozenset(topics))
     outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
-    described = await run.admin.describe_topics(topics)
+    described = await run.admin.topics.describe(topics)
     missing = (
         Failure.of("topic", topic, error) for topic, error in described.errors.items()
     )
@@ -60,18 +58,14 @@ async def list_consumers(run: Run) -> Outcome:
     return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
 
 
-def _item(topic: str, group: GroupLag) -> Item:
+def _item(topic: str, group: ops.GroupLag) -> Item:
     """Return the item of one group and one topic, with sums. Members count if they own
     a partition of the topic or subscribed to it by name.
     """
-    from dataclasses import replace
-
-    from coterie.cli.groups.lag_report import rollup_items
-    from coterie.operations.lag import GroupLagReport
-    from coterie.operations.lag_rollup import RollupBy
-
     rows = tuple(row for row in group.rows if row.topic == topic)
-    (sums,) = rollup_items(GroupLagReport((replace(group, rows=rows),)), RollupBy.GROUP)
+    (sums,) = rollup_items(
+        ops.GroupLagReport((replace(group, rows=rows),)), ops.RollupBy.GROUP
+    )
     members = group.description.members if group.description else ()
     readers = sum(
         1

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import client
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
 from coterie.cli.topics.selection import (
     add_topic_options,
     check_topic_options,
     choose_topics,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
-    from coterie.client.admin.configs import ConfigEntry, ConfigResource
-    from coterie.client.admin.log_offsets import LogOffsetInfo
-    from coterie.client.admin.results import Results
-    from coterie.client.admin.topics import PartitionDescription, TopicDescription
-    from coterie.types import TopicName, TopicPartition
+from coterie.errors import UnsupportedByBroker
+from coterie.types import TopicName, TopicPartition
 
 _KIB: Final = 1024
 
@@ -37,8 +40,6 @@ def _declare_size(parser: argparse.ArgumentParser) -> None:
 
 async def list_topics(run: Run) -> Outcome:
     """Return a row for each selected topic."""
-    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
-
     chosen = await choose_topics(run)
     sizes: Mapping[TopicName, int | None] = {}
     failures = chosen.failures
@@ -63,7 +64,9 @@ async def list_topics(run: Run) -> Outcome:
     )
 
 
-def _topic_item(topic: TopicDescription, sizes: Mapping[TopicName, int | None]) -> Item:
+def _topic_item(
+    topic: client.TopicDescription, sizes: Mapping[TopicName, int | None]
+) -> Item:
     return {
         "topic": topic.name,
         "partitions": len(topic.partitions),
@@ -76,16 +79,16 @@ def _topic_item(topic: TopicDescription, sizes: Mapping[TopicName, int | None]) 
     }
 
 
-def _lacks(partition: PartitionDescription) -> bool:
+def _lacks(partition: client.PartitionDescription) -> bool:
     """Return whether some replicas of a partition are not in sync."""
     return len(partition.in_sync) < len(partition.replicas)
 
 
-def _replication_factor(topic: TopicDescription) -> int:
+def _replication_factor(topic: client.TopicDescription) -> int:
     return max((len(each.replicas) for each in topic.partitions), default=0)
 
 
-def _uuid_text(topic: TopicDescription) -> str | None:
+def _uuid_text(topic: client.TopicDescription) -> str | None:
     """Return a topic id as Kafka's tools print it: URL-safe base64 without padding."""
     from base64 import urlsafe_b64encode
 
@@ -106,14 +109,11 @@ def show_bytes(value: Json) -> str:
 
 
 async def _leader_sizes(
-    run: Run, topics: Sequence[TopicDescription]
+    run: Run, topics: Sequence[client.TopicDescription]
 ) -> tuple[dict[TopicName, int | None], tuple[Failure, ...]]:
     """Return the size of each topic on its leaders, None when a leader's is unknown,
     and the failures of nodes."""
-    from coterie.cli.output.outcome import Failure
-    from coterie.types import TopicPartition
-
-    described = await run.admin.describe_log_dirs()
+    described = await run.admin.brokers.describe_log_dirs()
     replicas = {
         (node_id, partition): size
         for node_id, dirs in described.values.items()
@@ -169,29 +169,24 @@ error
 async def describe_topics(run: Run) -> Outcome:
     """Return a row for each partition; the topics and their configurations are notes,
     and `topics` in the JSON document."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role, show_error
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.client.admin.log_offsets import EARLIEST, LATEST
-    from coterie.client.admin.results import Results
-    from coterie.errors import UnsupportedByBroker
-    from coterie.wire.configs import ConfigResourceType
-
     chosen = await choose_topics(run)
     partitions = [key for each in chosen.topics for key in each.all_partitions]
-    starts = await run.admin.list_offsets(
-        dict.fromkeys(partitions, EARLIEST), progress=run.progress
+    starts = await run.admin.logs.list_offsets(
+        dict.fromkeys(partitions, client.EARLIEST), progress=run.progress
     )
-    ends = await run.admin.list_offsets(
-        dict.fromkeys(partitions, LATEST), progress=run.progress
+    ends = await run.admin.logs.list_offsets(
+        dict.fromkeys(partitions, client.LATEST), progress=run.progress
     )
     resources = {
-        each.name: ConfigResource(ConfigResourceType.TOPIC, each.name)
+        each.name: client.ConfigResource(client.ConfigResourceType.TOPIC, each.name)
         for each in chosen.topics
     }
-    configs: Results[ConfigResource, tuple[ConfigEntry, ...]] = Results()
+    configs: client.Results[client.ConfigResource, tuple[client.ConfigEntry, ...]] = (
+        client.Results()
+    )
     notes: list[str] = []
     try:
-        configs = await run.admin.describe_configs(resources.values())
+        configs = await run.admin.configs.describe(resources.values())
     except UnsupportedByBroker as error:
         notes.append(f"configurations are unknown: {error}")
     described = tuple(
@@ -231,12 +226,10 @@ async def describe_topics(run: Run) -> Outcome:
 
 def _partition_item(
     key: TopicPartition,
-    partition: PartitionDescription,
-    starts: Results[TopicPartition, LogOffsetInfo],
-    ends: Results[TopicPartition, LogOffsetInfo],
+    partition: client.PartitionDescription,
+    starts: client.Results[TopicPartition, client.LogOffsetInfo],
+    ends: client.Results[TopicPartition, client.LogOffsetInfo],
 ) -> Item:
-    from coterie.cli.output.outcome import error_item
-
     start, end = starts.values.get(key), ends.values.get(key)
     return {
         "topic": key.topic,
@@ -252,7 +245,7 @@ def _partition_item(
 
 
 def _description_item(
-    topic: TopicDescription, configs: Sequence[ConfigEntry] | None
+    topic: client.TopicDescription, configs: Sequence[client.ConfigEntry] | None
 ) -> dict[str, Json]:
     return {
         "topic": topic.name,

@@ -7,18 +7,23 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie import client
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.output.emit import write_message
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
 from coterie.cli.topics.record_items import read_base64, read_json_line
 from coterie.errors import ApiError, ClientError, CoterieError, SettingError
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure, Item, Outcome
-    from coterie.client.producer import Appended, NewRecord, ProducerOptions
-    from coterie.types import TopicPartition
+from coterie.types import TopicPartition
 
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _LINES: Final = "lines"
@@ -129,10 +134,8 @@ class Template(NamedTuple):
             is_json and not options.ignore_partitions,
         )
 
-    def record(self, line: bytes) -> NewRecord:
+    def record(self, line: bytes) -> client.NewRecord:
         """Return the record of a line, or of the whole input. Raises SettingError."""
-        from coterie.client.producer import NewRecord
-
         if self.form == _JSON_LINES:
             record = read_json_line(line)
             own = record.partition if self.has_own_partitions else None
@@ -153,7 +156,7 @@ class Template(NamedTuple):
             value = None
         elif self.is_base64 and value is not None:
             value = read_base64(value, "the value")
-        return NewRecord(value, key, self.headers, self.partition)
+        return client.NewRecord(value, key, self.headers, self.partition)
 
 
 def _optional_bytes(text: str | None) -> bytes | None:
@@ -177,16 +180,13 @@ def produce_records(options: argparse.Namespace) -> int:
 async def _produce(template: Template, run: Run) -> Outcome:
     """Send chunks of stdin until its end or the first error; return a row for each
     partition."""
-    from coterie.cli.output.emit import write_message
-    from coterie.cli.output.outcome import Failure
-    from coterie.cli.topics.stdin_lines import read_chunks
-    from coterie.client.producer import Producer
+    from coterie.cli.topics.stdin_lines import read_chunks  # imports asyncio
 
     options = run.options
     if sys.stdin.isatty() and run.io.stderr.isatty():
         write_message(run.io, "one record a line; Ctrl-D ends the input")
-    producer = Producer(run.admin.cluster, _producer_options(options))
-    totals: dict[TopicPartition, Appended] = {}
+    producer = client.Producer(run.admin.cluster, _producer_options(options))
+    totals: dict[TopicPartition, client.Appended] = {}
     failures: list[Failure] = []
     lines = 0
     try:
@@ -212,7 +212,7 @@ async def _produce(template: Template, run: Run) -> Outcome:
 
 def _explained(error: CoterieError) -> CoterieError:
     """Return an error of the producer, with what to do about a missing right."""
-    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    code = client.ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if isinstance(error, ApiError) and error.code is code:
         return ApiError(
             code,
@@ -222,12 +222,9 @@ def _explained(error: CoterieError) -> CoterieError:
     return error
 
 
-def _producer_options(options: argparse.Namespace) -> ProducerOptions:
-    from coterie.client.producer import ProducerOptions
-    from coterie.wire.compression import Codec
-
-    return ProducerOptions(
-        codec=Codec[options.compression.upper()],
+def _producer_options(options: argparse.Namespace) -> client.ProducerOptions:
+    return client.ProducerOptions(
+        codec=client.Codec[options.compression.upper()],
         needs_all_replicas=options.acks == "all",
         is_idempotent=not options.no_idempotence,
     )
@@ -235,7 +232,7 @@ def _producer_options(options: argparse.Namespace) -> ProducerOptions:
 
 def _records(
     template: Template, chunk: Sequence[bytes], lines: int
-) -> tuple[list[NewRecord], CoterieError | None]:
+) -> tuple[list[client.NewRecord], CoterieError | None]:
     """Return the records of lines, up to the first that cannot be read, with its
     error."""
     records = []
@@ -253,7 +250,8 @@ def _records(
 
 
 def _add(
-    totals: dict[TopicPartition, Appended], appended: dict[TopicPartition, Appended]
+    totals: dict[TopicPartition, client.Appended],
+    appended: dict[TopicPartition, client.Appended],
 ) -> bool:
     """Add the outcomes of one call to the totals; return whether one is an error."""
     for key, each in appended.items():
@@ -271,10 +269,8 @@ def _add(
 
 
 def _outcome(
-    totals: dict[TopicPartition, Appended], failures: Sequence[Failure]
+    totals: dict[TopicPartition, client.Appended], failures: Sequence[Failure]
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, Role, error_item, show_error
-
     errors = [each.error for each in totals.values() if each.error]
     items: list[Item] = [
         {

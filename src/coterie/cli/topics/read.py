@@ -6,19 +6,29 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.output.emit import check_columns, render, stderr_lines, write
+from coterie.cli.output.outcome import (
+    Column,
+    Exit,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    printable,
+)
+from coterie.cli.output.tables import is_utf8
 from coterie.cli.topics.record_items import BASE64, RECORD_KEYS, json_line, record_item
-from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Exit, Failure, Item, Json, Outcome
-    from coterie.errors import CoterieError
-    from coterie.types import LogOffset, TopicPartition
-    from coterie.wire.record_batch import LogRecord
+from coterie.errors import ClientError, CoterieError, SettingError
+from coterie.types import LogOffset, TopicPartition
 
 _STREAMED: Final = ("jsonl", "csv")
 """Output formats that are written while records arrive."""
@@ -109,14 +119,12 @@ class Start(NamedTuple):
 
 def read_start(text: str, now_ms: int, option: str = "--from") -> Start:
     """Return the place in a log that an option names. Raises SettingError."""
-    from coterie.operations.times import read_datetime_ms, time_before
-
     if text in {"earliest", "latest"}:
         return Start("earliest" if text == "earliest" else "latest")
     if _NUMBER.fullmatch(text):
         number = int(text)
         return Start("last", -number) if text[0] == "-" else Start("offset", number)
-    for read in (read_datetime_ms, partial(time_before, now_ms=now_ms)):
+    for read in (ops.read_datetime_ms, partial(ops.time_before, now_ms=now_ms)):
         try:
             return Start("time", read(text))
         except SettingError:
@@ -167,14 +175,10 @@ class _Range:
 
 
 async def _read(run: Run) -> Outcome | Exit:
-    from coterie.cli.output.emit import check_columns
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.record_reader import RecordReader
-
     options = run.options
     check_columns(_outcome(()), options)
     chosen = await _range(run)
-    reader = RecordReader(
+    reader = client.RecordReader(
         run.admin.cluster,
         chosen.starts,
         ends=None if options.follow else chosen.ends,
@@ -208,16 +212,13 @@ async def _read(run: Run) -> Outcome | Exit:
 
 async def _range(run: Run) -> _Range:
     """Return where to start and end in each partition."""
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.log_offsets import EARLIEST, LATEST
-
     options = run.options
     start = read_start(options.start, run.io.now_ms())
     chosen = _Range()
     keys = await _partitions(run, chosen)
-    first = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
-    last = await run.admin.list_offsets(
-        dict.fromkeys(keys, LATEST), committed_only=options.read_committed
+    first = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.EARLIEST))
+    last = await run.admin.logs.list_offsets(
+        dict.fromkeys(keys, client.LATEST), committed_only=options.read_committed
     )
     errors = {**first.errors, **last.errors}
     end = None
@@ -251,22 +252,19 @@ async def _offsets_at(
 ) -> dict[TopicPartition, LogOffset]:
     """Return the offsets of the first records at or after a time; none for a place that
     is no time. Add the errors of partitions."""
-    from coterie.client.admin.log_offsets import AtTime
-
     if place is None or place.kind != "time":
         return {}
-    found = await run.admin.list_offsets(dict.fromkeys(keys, AtTime(place.number)))
+    found = await run.admin.logs.list_offsets(
+        dict.fromkeys(keys, client.AtTime(place.number))
+    )
     errors |= found.errors
     return {key: each.offset for key, each in found.values.items()}
 
 
 async def _partitions(run: Run, chosen: _Range) -> list[TopicPartition]:
     """Return the partitions to read; those that do not exist are failures."""
-    from coterie.cli.output.outcome import Failure
-    from coterie.errors import ClientError
-
     name = run.options.topic
-    keys = (await run.admin.describe_topics([name])).one(name).all_partitions
+    keys = (await run.admin.topics.describe([name])).one(name).all_partitions
     wanted = read_partitions(run.options.partitions)
     if wanted is None:
         return list(keys)
@@ -284,7 +282,7 @@ async def _committed_offsets(
     group_id = run.options.group
     if group_id is None:
         return {}
-    offsets = (await run.admin.list_group_offsets(group_id, keys)).all()
+    offsets = (await run.admin.group_offsets.fetch(group_id, keys)).all()
     committed = {key: each.offset for key, each in offsets.items() if each is not None}
     if missing := [str(key.partition) for key in keys if key not in committed]:
         chosen.notes.append(
@@ -309,13 +307,13 @@ class _Printer:
         self._items: list[Item] = []
         self._has_header = False
 
-    def add(self, key: TopicPartition, records: Sequence[LogRecord]) -> None:
+    def add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
         """Write or collect records of one partition."""
         # Items take much more memory than records.
         for at in range(0, len(records), _WRITTEN_TOGETHER):
             self._add(key, records[at : at + _WRITTEN_TOGETHER])
 
-    def _add(self, key: TopicPartition, records: Sequence[LogRecord]) -> None:
+    def _add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
         items = [record_item(key, each) for each in records]
         form = self._run.options.output
         if form in _TABLES:
@@ -335,9 +333,6 @@ class _Printer:
         }
 
     def _write(self, items: Sequence[Item]) -> None:
-        from coterie.cli.output.emit import write
-        from coterie.cli.output.tables import is_utf8
-
         form = self._run.options.output
         if form == "jsonl":
             plain = is_utf8(self._run.io.stdout.encoding)
@@ -349,8 +344,6 @@ class _Printer:
 
     def _rendered(self, items: Sequence[Item]) -> list[str]:
         """Return lines in the output format, with a header in the first only."""
-        from coterie.cli.output.emit import render
-
         options = self._run.options
         if options.output == "csv":
             items = [{**each, "headers": json.dumps(each["headers"])} for each in items]
@@ -364,11 +357,6 @@ class _Printer:
     def finish(self, chosen: _Range) -> Outcome | Exit:
         """Return the outcome of collected records; write the failures and notes of
         streamed ones and return the exit code."""
-        from dataclasses import replace
-
-        from coterie.cli.output.emit import render, stderr_lines, write
-        from coterie.cli.output.outcome import printable
-
         outcome = replace(
             _outcome(tuple(self._items)),
             failures=tuple(chosen.failures),
@@ -386,8 +374,6 @@ class _Printer:
 
 
 def _outcome(items: tuple[Item, ...]) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, Role
-
     return Outcome(
         schema="coterie.record",
         columns=(
@@ -416,8 +402,6 @@ def _clipped(text: Json, encoding: Json, size: int) -> Json:
 
 
 def _show_time(value: Json) -> str:
-    from datetime import UTC, datetime, timedelta
-
     if not isinstance(value, int):
         return "-"
     try:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from coterie import client
+from coterie.cli.output.outcome import Item
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.cli.output.outcome import Item
-    from coterie.client.producer import NewRecord
-    from coterie.types import TopicPartition
-    from coterie.wire.record_batch import LogRecord
+from coterie.types import TopicPartition
 
 UTF_8: Final = "utf-8"
 BASE64: Final = "base64"
@@ -42,7 +39,7 @@ _KEYS_OF_HEADER: Final = frozenset({"key", "value", "encoding"})
 _INT64_MAX: Final = 2**63 - 1
 
 
-def record_item(partition: TopicPartition, record: LogRecord) -> Item:
+def record_item(partition: TopicPartition, record: client.LogRecord) -> Item:
     """Return a record as an item."""
     key, key_encoding = _text(record.key)
     value, value_encoding = _text(record.value)
@@ -83,10 +80,8 @@ def json_line(item: Item, *, is_utf8: bool = True) -> str:
     return f"{text}\n"
 
 
-def read_json_line(line: bytes) -> NewRecord:
+def read_json_line(line: bytes) -> client.NewRecord:
     """Return the record of a line of JSON. Raises SettingError."""
-    from coterie.client.producer import NewRecord
-
     try:
         item = json.loads(line)
     except ValueError as error:
@@ -102,7 +97,7 @@ def read_json_line(line: bytes) -> NewRecord:
     headers = item.get("headers") or []
     if not isinstance(headers, list):
         raise SettingError('"headers" is not a list of objects with key and value')
-    return NewRecord(
+    return client.NewRecord(
         _bytes(item["value"], item.get("value_encoding"), "value"),
         _bytes(item.get("key"), item.get("key_encoding"), "key"),
         tuple(map(_header, headers)),

@@ -4,17 +4,14 @@ settings of `--config`."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+from coterie import client
+from coterie.cli.command import Run
+from coterie.cli.output.outcome import Failure
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.topics import TopicDescription
-    from coterie.types import TopicName
+from coterie.types import TopicName
 
 NO_TOPIC: Final = "no topic is selected"
 
@@ -39,7 +36,7 @@ def add_topic_options(parser: argparse.ArgumentParser) -> None:
 class ChosenTopics(NamedTuple):
     """The selected topics in order of their names, and failures of others."""
 
-    topics: tuple[TopicDescription, ...]
+    topics: tuple[client.TopicDescription, ...]
     failures: tuple[Failure, ...]
 
     @property
@@ -63,12 +60,10 @@ async def choose_topics(run: Run) -> ChosenTopics:
     """
     from fnmatch import fnmatchcase
 
-    from coterie.cli.output.outcome import Failure
-
     options = run.options
     names = set(options.topics)
     has_patterns = bool(options.glob) or not names
-    described = await run.admin.describe_topics(None if has_patterns else names)
+    described = await run.admin.topics.describe(None if has_patterns else names)
 
     def is_chosen(name: TopicName, is_internal: bool) -> bool:
         if any(fnmatchcase(name, each) for each in options.exclude or ()):
@@ -82,7 +77,7 @@ async def choose_topics(run: Run) -> ChosenTopics:
     values, errors = dict(described.values), dict(described.errors)
     if missing := names - values.keys() - errors.keys():
         # A listing leaves out topics without an error, and those just created.
-        named = await run.admin.describe_topics(missing)
+        named = await run.admin.topics.describe(missing)
         values |= named.values
         errors |= named.errors
     return ChosenTopics(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Final
 
-from coterie.client.admin.results import Progress
+from coterie import client
 from coterie.errors import ClientError
 
 _BLOCK_BYTES: Final = 64 * 1024
@@ -24,7 +24,7 @@ _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 async def read_chunks(
-    progress: Progress, *, is_whole: bool
+    progress: client.Progress, *, is_whole: bool
 ) -> AsyncIterator[list[bytes]]:
     """Yield the lines of stdin as soon as there are any, many at a time when records
     are sent more slowly than they arrive; with `is_whole` all of it at its end.

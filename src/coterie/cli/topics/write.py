@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import Final
 
+from coterie import client
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     Command,
+    Run,
     add_execute_options,
     on_cluster,
     run_on_cluster,
 )
-from coterie.cli.topics.changes import TopicChange, show_or_write
+from coterie.cli.output.outcome import (
+    Column,
+    Item,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
+from coterie.cli.topics.changes import (
+    TOPICS_PER_REQUEST,
+    TopicChange,
+    TopicErrors,
+    show_or_write,
+)
 from coterie.cli.topics.selection import (
     add_config_option,
     add_topic_options,
@@ -20,16 +36,8 @@ from coterie.cli.topics.selection import (
     choose_topics,
     read_configs,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Outcome
-    from coterie.cli.topics.changes import TopicErrors
-    from coterie.client.admin.topics import CreatedTopic, TopicDescription
-    from coterie.errors import CoterieError
-    from coterie.types import TopicName
+from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.types import TopicName
 
 
 def _positive(text: str) -> int:
@@ -74,10 +82,7 @@ def create_topics(options: argparse.Namespace) -> int:
 
 async def _create_topics(run: Run) -> Outcome:
     """Create or validate topics; return a row for each."""
-    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
-    from coterie.cli.topics.changes import TOPICS_PER_REQUEST
     from coterie.client.admin.calls import in_chunks
-    from coterie.client.admin.topics import NewTopic
 
     options = run.options
     configs = read_configs(options.configs)
@@ -86,10 +91,12 @@ async def _create_topics(run: Run) -> Outcome:
     notes: list[str] = []
     for chunk in in_chunks(names, TOPICS_PER_REQUEST):
         new = [
-            NewTopic(name, options.partitions, options.replication_factor, configs)
+            client.NewTopic(
+                name, options.partitions, options.replication_factor, configs
+            )
             for name in chunk
         ]
-        results = await run.admin.create_topics(
+        results = await run.admin.topics.create(
             new, validate_only=options.validate_only
         )
         for name in chunk:
@@ -116,16 +123,13 @@ async def _create_topics(run: Run) -> Outcome:
 def _created_item(
     run: Run,
     name: TopicName,
-    created: CreatedTopic | None,
+    created: client.CreatedTopic | None,
     error: CoterieError | None,
 ) -> Item:
-    from coterie.cli.output.outcome import error_item
-    from coterie.errors import ApiError
-    from coterie.wire.error_codes import ErrorCode
-
     options = run.options
     exists = (
-        isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        isinstance(error, ApiError)
+        and error.code is client.ErrorCode.TOPIC_ALREADY_EXISTS
     )
     if exists and options.if_not_exists:
         error, result = None, "exists"
@@ -187,16 +191,12 @@ def delete_topics(options: argparse.Namespace) -> int:
 
 
 async def _delete_topics(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column, Role
-    from coterie.client.admin.log_offsets import EARLIEST, LATEST
-    from coterie.errors import OperationRefused
-
     chosen = await choose_topics(run)
     keys = [key for each in chosen.topics for key in each.all_partitions]
-    starts = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
-    ends = await run.admin.list_offsets(dict.fromkeys(keys, LATEST))
+    starts = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.EARLIEST))
+    ends = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.LATEST))
 
-    def records(topic: TopicDescription) -> int | None:
+    def records(topic: client.TopicDescription) -> int | None:
         """Return the number of records as far as offsets tell; None when unknown."""
         owned = topic.all_partitions
         if any(key in starts.errors or key in ends.errors for key in owned):
@@ -205,7 +205,7 @@ async def _delete_topics(run: Run) -> Outcome:
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
         assert not validate_only, "Kafka cannot validate a deletion"
-        return (await run.admin.delete_topics(names)).errors
+        return (await run.admin.topics.delete(names)).errors
 
     failures = chosen.failures
     if run.options.if_exists:
@@ -292,14 +292,14 @@ def alter_topics(options: argparse.Namespace) -> int:
 
 
 async def _alter_topics(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column, Role
-
     chosen = await choose_topics(run)
     count = run.options.partitions
 
     async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
         counts = dict.fromkeys(names, count)
-        results = await run.admin.create_partitions(counts, validate_only=validate_only)
+        results = await run.admin.topics.create_partitions(
+            counts, validate_only=validate_only
+        )
         return results.errors
 
     change = TopicChange(

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie import client
+from coterie import operations as ops
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     EXECUTE_HINT,
     Command,
+    Run,
     add_execute_options,
     run_on_cluster,
 )
 from coterie.cli.durations import whole_duration_of
+from coterie.cli.output.emit import check_columns, confirm, is_interactive
+from coterie.cli.output.outcome import (
+    Column,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    error_item,
+    show_duration,
+    show_error,
+)
 from coterie.cli.transactions.list import time_text
 from coterie.cli.transactions.producers import choose_partitions, partition_failures
-from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Json, Outcome
-    from coterie.client.admin.transactions import HangingTransaction, OpenTransaction
-    from coterie.errors import CoterieError
-    from coterie.types import TopicPartition
+from coterie.errors import CoterieError, OperationRefused, SettingError
+from coterie.types import TopicPartition
 
 _OLDER_THAN_MS: Final = 900_000
 
@@ -59,11 +67,9 @@ def find_hanging(options: argparse.Namespace) -> int:
 
 
 async def _find_hanging(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, Role, show_duration
-
     options = run.options
     partitions, failures = await choose_partitions(run)
-    found = await run.admin.find_hanging_transactions(
+    found = await run.admin.transactions.find_hanging(
         None if options.all else partitions,
         older_than_ms=options.older_than,
         progress=run.progress,
@@ -95,7 +101,7 @@ async def _find_hanging(run: Run) -> Outcome:
     )
 
 
-def _hanging(run: Run, each: HangingTransaction) -> Item:
+def _hanging(run: Run, each: client.HangingTransaction) -> Item:
     return {
         **_open(each.transaction),
         "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
@@ -152,9 +158,7 @@ def _declare_abort(parser: argparse.ArgumentParser) -> None:
 
 def abort(options: argparse.Namespace) -> int:
     """Show or abort a transaction. Raises SettingError."""
-    from coterie.operations.selection import TopicSelector
-
-    selector = TopicSelector.parse(options.partitions)
+    selector = ops.TopicSelector.parse(options.partitions)
     if selector.partitions is None or len(selector.partitions) != 1:
         raise SettingError(
             f"{options.partitions!r} is not one partition; write for example orders:0"
@@ -164,13 +168,11 @@ def abort(options: argparse.Namespace) -> int:
 
 
 async def _abort(run: Run) -> Outcome:
-    from coterie.cli.output.emit import check_columns, confirm, is_interactive
-
     options = run.options
     ((at,), _) = await choose_partitions(run)
     transaction = await _find_open(run, at)
     if not options.force:
-        found = await run.admin.find_hanging_transactions([at], older_than_ms=0)
+        found = await run.admin.transactions.find_hanging([at], older_than_ms=0)
         if transaction not in (each.transaction for each in found.one(at)):
             raise _not_hanging(transaction)
     if not (options.execute or options.yes):
@@ -180,19 +182,16 @@ async def _abort(run: Run) -> Outcome:
     is_asked = not options.yes and is_interactive(run.io)
     if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
         return _abort_outcome(transaction, "planned", "nothing was written")
-    results = await run.admin.abort_transactions([transaction])
+    results = await run.admin.transactions.abort([transaction])
     error: CoterieError | None = results.errors.get(transaction)
     return _abort_outcome(transaction, "aborted", error=error)
 
 
-async def _find_open(run: Run, at: TopicPartition) -> OpenTransaction:
-    from coterie.client.admin.transactions import OpenTransaction
-    from coterie.errors import OperationRefused
-
-    states = (await run.admin.describe_producers([at])).one(at)
+async def _find_open(run: Run, at: TopicPartition) -> client.OpenTransaction:
+    states = (await run.admin.transactions.describe_producers([at])).one(at)
     for each in states:
         if each.transaction_start == run.options.start_offset:
-            return OpenTransaction.of(at, each)
+            return client.OpenTransaction.of(at, each)
     others = [
         str(each.transaction_start)
         for each in states
@@ -205,9 +204,7 @@ async def _find_open(run: Run, at: TopicPartition) -> OpenTransaction:
     )
 
 
-def _not_hanging(transaction: OpenTransaction) -> CoterieError:
-    from coterie.errors import OperationRefused
-
+def _not_hanging(transaction: client.OpenTransaction) -> CoterieError:
     return OperationRefused(
         f"the transaction of producer {transaction.producer_id} does not hang: its "
         "coordinator has it, and ends it after the producer's time-out; see "
@@ -217,13 +214,11 @@ def _not_hanging(transaction: OpenTransaction) -> CoterieError:
 
 
 def _abort_outcome(
-    transaction: OpenTransaction,
+    transaction: client.OpenTransaction,
     result: str,
     *notes: str,
     error: CoterieError | None = None,
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, Role, error_item, show_error
-
     return Outcome(
         schema="coterie.transactions.abort",
         columns=(
@@ -269,7 +264,7 @@ aborted, 2 usage error
 )
 
 
-def _open(transaction: OpenTransaction) -> dict[str, Json]:
+def _open(transaction: client.OpenTransaction) -> dict[str, Json]:
     return {
         "topic": transaction.partition.topic,
         "partition": transaction.partition.partition,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import client
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.durations import whole_duration_of
-
-if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Json, Outcome
-    from coterie.client.admin.transactions import TransactionDescription
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    error_name,
+    show_duration,
+)
 
 _STATES: Final = (
     "Empty",
@@ -59,14 +65,11 @@ def _declare_filters(parser: argparse.ArgumentParser) -> None:
 
 async def list_transactions(run: Run) -> Outcome:
     """Return a row for each transaction that matches the filters."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
-    from coterie.client.admin.transactions import TransactionState
-
     options = run.options
     # Brokers compare the start, which complete transactions have, too.
     states = options.states or (_OPEN_STATES if options.running_for else ())
-    listed = await run.admin.list_transactions(
-        states=[TransactionState.read(each) for each in states],
+    listed = await run.admin.transactions.list(
+        states=[client.TransactionState.read(each) for each in states],
         producer_ids=options.producer_ids or (),
         running_ms=options.running_for,
         id_pattern=options.regex,
@@ -128,16 +131,7 @@ def _declare_ids(parser: argparse.ArgumentParser) -> None:
 
 async def describe_transactions(run: Run) -> Outcome:
     """Return a row for each transactional id."""
-    from coterie.cli.output.outcome import (
-        Column,
-        Failure,
-        Outcome,
-        Role,
-        error_name,
-        show_duration,
-    )
-
-    described = await run.admin.describe_transactions(run.options.ids)
+    described = await run.admin.transactions.describe(run.options.ids)
     return Outcome(
         schema="coterie.transactions.describe",
         columns=(
@@ -160,7 +154,7 @@ async def describe_transactions(run: Run) -> Outcome:
     )
 
 
-def _described(run: Run, each: TransactionDescription) -> Item:
+def _described(run: Run, each: client.TransactionDescription) -> Item:
     started = each.started_ms
     duration_ms = None
     if started is not None and each.state.value in _OPEN_STATES:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie import client
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role
 from coterie.cli.transactions.list import time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Failure, Item, Outcome
-    from coterie.client.admin.transactions import ProducerState
-    from coterie.errors import CoterieError
-    from coterie.types import TopicPartition
+from coterie.errors import CoterieError
+from coterie.types import TopicPartition
 
 
 def _declare_partitions(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +26,10 @@ def _declare_partitions(parser: argparse.ArgumentParser) -> None:
 
 async def list_producers(run: Run) -> Outcome:
     """Return a row for each producer of each partition."""
-    from coterie.cli.output.outcome import Column, Outcome, Role
-
     partitions, failures = await choose_partitions(run)
-    described = await run.admin.describe_producers(partitions, progress=run.progress)
+    described = await run.admin.transactions.describe_producers(
+        partitions, progress=run.progress
+    )
     return Outcome(
         schema="coterie.transactions.producers",
         columns=(
@@ -55,7 +52,7 @@ async def list_producers(run: Run) -> Outcome:
     )
 
 
-def _producer(at: TopicPartition, each: ProducerState) -> Item:
+def _producer(at: TopicPartition, each: client.ProducerState) -> Item:
     return {
         "topic": at.topic,
         "partition": at.partition,
@@ -93,11 +90,8 @@ async def choose_partitions(
     run: Run,
 ) -> tuple[tuple[TopicPartition, ...], tuple[Failure, ...]]:
     """Return the partitions that the options name, and the failures of topics."""
-    from coterie.cli.output.outcome import Failure
-    from coterie.operations.selection import TopicSelector, resolve_partitions
-
-    selectors = [TopicSelector.parse(each) for each in run.options.partitions]
-    chosen = await resolve_partitions(run.admin, selectors)
+    selectors = [ops.TopicSelector.parse(each) for each in run.options.partitions]
+    chosen = await ops.resolve_partitions(run.admin, selectors)
     failures = (Failure.of("topic", *each) for each in chosen.errors)
     return chosen.partitions, tuple(failures)
 
@@ -105,8 +99,6 @@ async def choose_partitions(
 def partition_failures(
     errors: Mapping[TopicPartition, CoterieError],
 ) -> tuple[Failure, ...]:
-    from coterie.cli.output.outcome import Failure
-
     return tuple(
         Failure.of("partition", f"{at.topic}:{at.partition}", error)
         for at, error in errors.items()

@@ -24,8 +24,8 @@ from coterie.auth.acl import (
     parse_principal,
 )
 from coterie.client.admin.calls import Deadline
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error
-from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -37,17 +37,103 @@ _USERS_SINCE: Final = 3
 """The first version with users as resources (KIP-373)."""
 
 
-async def describe_acls(
-    cluster: Cluster, which: AclBindingFilter | None = None
-) -> tuple[AclBinding, ...]:
-    """Return the bindings that match a filter, sorted; None means all."""
-    wanted = which or ANY_BINDING
-    request = describe_acls_request(wanted)
-    versions = _versions([wanted.resource_type])
-    response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, m.DescribeAclsResponse, wanted=versions)
-    )
-    return bindings_of(response)
+class Acls(Family):
+    """Calls about ACL bindings."""
+
+    async def describe(
+        self, wanted: AclBindingFilter | None = None
+    ) -> tuple[AclBinding, ...]:
+        """Return the ACL bindings that match a filter, sorted; None means all.
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
+        """
+        which = wanted or ANY_BINDING
+        request = describe_acls_request(which)
+        versions = _versions([which.resource_type])
+        response = await Deadline(self._cluster).retrying(
+            lambda: self._cluster.call(request, m.DescribeAclsResponse, wanted=versions)
+        )
+        return bindings_of(response)
+
+    async def create(self, new: Iterable[AclBinding]) -> Results[AclBinding, None]:
+        """Create ACL bindings; existing ones are not changed.
+
+        Raises UnsupportedByBroker for brokers before Kafka 2.0.
+        """
+        wanted, errors = _sendable(new)
+        if not wanted:
+            return Results({}, errors)
+        request = m.CreateAclsRequest(
+            creations=[
+                m.AclCreation(
+                    resource_type=acl.resource_type,
+                    resource_name=acl.name,
+                    resource_pattern_type=acl.pattern,
+                    principal=str(acl.principal),
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission,
+                )
+                for acl in wanted
+            ]
+        )
+        versions = _versions([acl.resource_type for acl in wanted])
+        response = await Deadline(self._cluster).retrying(
+            lambda: self._cluster.call(request, m.CreateAclsResponse, wanted=versions)
+        )
+        _check_count(response.results, wanted)
+        errors |= {
+            acl: api_error(
+                each.error_code, f"to create {in_words(acl)}", each.error_message
+            )
+            for acl, each in zip(wanted, response.results, strict=True)
+            if each.error_code
+        }
+        return Results({acl: None for acl in wanted if acl not in errors}, errors)
+
+    async def delete(
+        self, filters: Iterable[AclBindingFilter]
+    ) -> Results[AclBindingFilter, Results[AclBinding, None]]:
+        """Delete the ACL bindings that match each filter; return the outcome of each
+        binding. Raises as `create` and `Topics.create` do."""
+        wanted, errors = _sendable(filters)
+        if not wanted:
+            return Results({}, errors)
+        request = m.DeleteAclsRequest(
+            filters=[
+                m.DeleteAclsFilter(
+                    resource_type_filter=each.resource_type,
+                    resource_name_filter=each.name,
+                    pattern_type_filter=each.pattern,
+                    principal_filter=each.principal,
+                    host_filter=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission,
+                )
+                for each in wanted
+            ]
+        )
+        versions = _versions([each.resource_type for each in wanted])
+        connection = await Deadline(self._cluster).retrying(self._cluster.connection)
+        response = await connection.call(request, m.DeleteAclsResponse, wanted=versions)
+        _check_count(response.filter_results, wanted)
+        values: dict[AclBindingFilter, Results[AclBinding, None]] = {}
+        for each, result in zip(wanted, response.filter_results, strict=True):
+            if result.error_code:
+                errors[each] = api_error(
+                    result.error_code, "to delete ACLs", result.error_message
+                )
+            else:
+                values[each] = _deleted(result)
+        return Results(values, errors)
+
+
+class SyncAcls(SyncFamily[Acls]):
+    """The blocking methods of `Acls`."""
+
+    describe = blocking(Acls.describe)
+    create = blocking(Acls.create)
+    delete = blocking(Acls.delete)
 
 
 def describe_acls_request(
@@ -80,83 +166,6 @@ def bindings_of(response: m.DescribeAclsResponse) -> tuple[AclBinding, ...]:
             for each in resource.acls
         )
     )
-
-
-async def create_acls(
-    cluster: Cluster, acls: Iterable[AclBinding]
-) -> Results[AclBinding, None]:
-    """Create bindings. Existing bindings are not changed, so the request can be
-    retried."""
-    wanted, errors = _sendable(acls)
-    if not wanted:
-        return Results({}, errors)
-    request = m.CreateAclsRequest(
-        creations=[
-            m.AclCreation(
-                resource_type=acl.resource_type,
-                resource_name=acl.name,
-                resource_pattern_type=acl.pattern,
-                principal=str(acl.principal),
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in wanted
-        ]
-    )
-    versions = _versions([acl.resource_type for acl in wanted])
-    response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, m.CreateAclsResponse, wanted=versions)
-    )
-    _check_count(response.results, wanted)
-    errors |= {
-        acl: api_error(
-            each.error_code, f"to create {in_words(acl)}", each.error_message
-        )
-        for acl, each in zip(wanted, response.results, strict=True)
-        if each.error_code
-    }
-    return Results({acl: None for acl in wanted if acl not in errors}, errors)
-
-
-async def delete_acls(
-    cluster: Cluster, filters: Iterable[AclBindingFilter]
-) -> Results[AclBindingFilter, Results[AclBinding, None]]:
-    """Delete the bindings that match each filter; return the outcome of each binding.
-
-    Raises RequestTimedOut or ConnectionLost when the outcome is unknown: a second
-    request would not return the bindings that the first one deleted.
-    """
-    wanted, errors = _sendable(filters)
-    if not wanted:
-        return Results({}, errors)
-    request = m.DeleteAclsRequest(
-        filters=[
-            m.DeleteAclsFilter(
-                resource_type_filter=each.resource_type,
-                resource_name_filter=each.name,
-                pattern_type_filter=each.pattern,
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=each.operation,
-                permission_type=each.permission,
-            )
-            for each in wanted
-        ]
-    )
-    versions = _versions([each.resource_type for each in wanted])
-    connection = await Deadline(cluster).retrying(cluster.connection)
-    response = await connection.call(request, m.DeleteAclsResponse, wanted=versions)
-    _check_count(response.filter_results, wanted)
-    values: dict[AclBindingFilter, Results[AclBinding, None]] = {}
-    for each, result in zip(wanted, response.filter_results, strict=True):
-        if result.error_code:
-            errors[each] = api_error(
-                result.error_code, "to delete ACLs", result.error_message
-            )
-        else:
-            values[each] = _deleted(result)
-    return Results(values, errors)
 
 
 def in_words(acl: AclBinding) -> str:

@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from coterie.client.admin.groups import ClusterDescription, Node
+from coterie.client.admin.groups import Node
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import ClientError, CoterieError, RequestTimedOut
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
 
@@ -78,17 +79,16 @@ def backoff_s(options: ClientOptions, attempt: int) -> float:
     return min(delay_ms, options.retry_backoff_max_ms) / 1000
 
 
-async def describe_cluster(
-    cluster: Cluster, deadline: Deadline | None = None
-) -> ClusterDescription:
-    """Describe the cluster by Metadata, which every version of Kafka serves."""
-    deadline = deadline or Deadline(cluster)
-    metadata = await deadline.retrying(lambda: cluster.metadata([]))
-    nodes = (
-        Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers
-    )
-    return ClusterDescription(
-        metadata.cluster_id, metadata.controller_id, tuple(sorted(nodes))
+async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:
+    """Return the brokers of the cluster, sorted by id."""
+    return nodes_in(await deadline.retrying(lambda: cluster.metadata([])))
+
+
+def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
+    """Return the brokers that a Metadata response names, sorted by id."""
+    brokers = metadata.brokers
+    return tuple(
+        sorted(Node(each.node_id, each.host, each.port, each.rack) for each in brokers)
     )
 
 

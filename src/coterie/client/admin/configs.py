@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from coterie.client.admin.calls import Deadline, in_chunks
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Progress, Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
@@ -83,107 +84,135 @@ _KINDS_SINCE: Final = 1
 (KIP-1142)."""
 
 
-async def describe_configs(
-    cluster: Cluster,
-    resources: Iterable[ConfigResource],
-    *,
-    names: Collection[str] | None = None,
-    with_synonyms: bool = False,
-    with_documentation: bool = False,
-    progress: Progress | None = None,
-) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
-    """Describe the configurations of each resource."""
+class Configs(Family):
+    """Calls about configurations of topics, brokers and groups."""
 
-    async def ask(
-        node_id: int | None, chunk: Collection[ConfigResource]
-    ) -> Outcomes[tuple[ConfigEntry, ...]]:
-        request = m.DescribeConfigsRequest(
-            resources=[
-                m.DescribeConfigsResource(
-                    resource_type=each.kind,
-                    resource_name=each.name,
-                    configuration_keys=None if names is None else list(names),
+    async def describe(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Collection[str] | None = None,
+        with_synonyms: bool = False,
+        with_documentation: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+        """Describe the configurations of topics, brokers or groups, sorted by name;
+        None means every name. A group with configurations need not exist (E21-10).
+
+        Raises UnsupportedByBroker for brokers before Kafka 0.11.
+        """
+
+        async def ask(
+            node_id: int | None, chunk: Collection[ConfigResource]
+        ) -> Outcomes[tuple[ConfigEntry, ...]]:
+            request = m.DescribeConfigsRequest(
+                resources=[
+                    m.DescribeConfigsResource(
+                        resource_type=each.kind,
+                        resource_name=each.name,
+                        configuration_keys=None if names is None else list(names),
+                    )
+                    for each in chunk
+                ],
+                include_synonyms=with_synonyms,
+                include_documentation=with_documentation,
+            )
+            response = await self._cluster.call(
+                request, m.DescribeConfigsResponse, node_id=node_id
+            )
+            return _by_resource(
+                (
+                    (each.resource_type, each.resource_name),
+                    (each.error_code, each.error_message),
+                    tuple(
+                        sorted(map(_entry, each.configs), key=lambda entry: entry.name)
+                    ),
                 )
-                for each in chunk
-            ],
-            include_synonyms=with_synonyms,
-            include_documentation=with_documentation,
-        )
-        response = await cluster.call(
-            request, m.DescribeConfigsResponse, node_id=node_id
-        )
-        return _by_resource(
-            (
-                (each.resource_type, each.resource_name),
-                (each.error_code, each.error_message),
-                tuple(sorted(map(_entry, each.configs), key=lambda entry: entry.name)),
+                for each in response.results
             )
-            for each in response.results
-        )
 
-    return await _ask_all(cluster, resources, ask, progress)
+        return await _ask_all(self._cluster, resources, ask, progress)
 
+    async def alter(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, None]:
+        """Alter configurations incrementally (KIP-339); None restores the default.
+        Other configurations do not change. The group of a configuration need not exist
+        (E21-02).
 
-async def alter_configs(
-    cluster: Cluster,
-    changes: Mapping[ConfigResource, Mapping[str, str | None]],
-    *,
-    validate_only: bool = False,
-    progress: Progress | None = None,
-) -> Results[ConfigResource, None]:
-    """Alter configurations incrementally; None restores the default."""
+        Raises UnsupportedByBroker for brokers before Kafka 2.3, which can only replace
+        every configuration of a resource.
+        """
 
-    async def ask(
-        node_id: int | None, chunk: Collection[ConfigResource]
-    ) -> Outcomes[None]:
-        request = m.IncrementalAlterConfigsRequest(
-            resources=[
-                m.IncrementalAlterConfigsResource(
-                    resource_type=each.kind,
-                    resource_name=each.name,
-                    configs=[
-                        _change(name, value) for name, value in changes[each].items()
-                    ],
+        async def ask(
+            node_id: int | None, chunk: Collection[ConfigResource]
+        ) -> Outcomes[None]:
+            request = m.IncrementalAlterConfigsRequest(
+                resources=[
+                    m.IncrementalAlterConfigsResource(
+                        resource_type=each.kind,
+                        resource_name=each.name,
+                        configs=[
+                            _change(name, value)
+                            for name, value in changes[each].items()
+                        ],
+                    )
+                    for each in chunk
+                ],
+                validate_only=validate_only,
+            )
+            response = await self._cluster.call(
+                request, m.IncrementalAlterConfigsResponse, node_id=node_id
+            )
+            return _by_resource(
+                (
+                    (each.resource_type, each.resource_name),
+                    (each.error_code, each.error_message),
+                    None,
                 )
-                for each in chunk
-            ],
-            validate_only=validate_only,
-        )
-        response = await cluster.call(
-            request, m.IncrementalAlterConfigsResponse, node_id=node_id
-        )
-        return _by_resource(
-            (
-                (each.resource_type, each.resource_name),
-                (each.error_code, each.error_message),
-                None,
+                for each in response.responses
             )
-            for each in response.responses
-        )
 
-    return await _ask_all(cluster, changes, ask, progress)
+        return await _ask_all(self._cluster, changes, ask, progress)
 
+    async def list_resources(
+        self, kinds: Collection[ConfigResourceType] = ()
+    ) -> tuple[ConfigResource, ...]:
+        """List the resources that have configurations, of the given kinds or of all,
+        sorted. Groups are listed when they have a dynamic configuration (KIP-1142).
 
-async def list_config_resources(
-    cluster: Cluster, kinds: Collection[ConfigResourceType] = ()
-) -> tuple[ConfigResource, ...]:
-    """List the resources that have their own configurations, sorted."""
-    request = m.ListConfigResourcesRequest(resource_types=sorted(kinds))
-    is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
-    wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
-    response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, m.ListConfigResourcesResponse, wanted=wanted)
-    )
-    if response.error_code:
-        raise api_error(response.error_code, "to list configurations")
-    return tuple(
-        sorted(
-            ConfigResource(
-                ConfigResourceType.read(each.resource_type), each.resource_name
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
+        """
+        request = m.ListConfigResourcesRequest(resource_types=sorted(kinds))
+        is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
+        wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
+        response = await Deadline(self._cluster).retrying(
+            lambda: self._cluster.call(
+                request, m.ListConfigResourcesResponse, wanted=wanted
             )
-            for each in response.config_resources
         )
-    )
+        if response.error_code:
+            raise api_error(response.error_code, "to list configurations")
+        return tuple(
+            sorted(
+                ConfigResource(
+                    ConfigResourceType.read(each.resource_type), each.resource_name
+                )
+                for each in response.config_resources
+            )
+        )
+
+
+class SyncConfigs(SyncFamily[Configs]):
+    """The blocking methods of `Configs`."""
+
+    describe = blocking(Configs.describe)
+    alter = blocking(Configs.alter)
+    list_resources = blocking(Configs.list_resources)
 
 
 async def _ask_all(

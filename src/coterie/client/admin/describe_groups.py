@@ -19,11 +19,10 @@ topics are known for stable groups only (C-12).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
-from coterie.client.admin.group_driver import GroupDriver, Outcomes
 from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
@@ -32,8 +31,6 @@ from coterie.client.admin.groups import (
     Node,
 )
 from coterie.client.admin.results import (
-    Progress,
-    Results,
     api_error,
     authorized_operations,
 )
@@ -67,33 +64,7 @@ _UNKNOWN: Final = -1
 _VERSION: Final = struct.Struct(">h")
 
 
-async def describe_groups(
-    cluster: Cluster,
-    group_ids: Iterable[GroupId],
-    with_operations: bool = False,
-    progress: Progress | None = None,
-) -> Results[GroupId, GroupDescription]:
-    """Describe groups of any type."""
-    describe = _Describe(cluster, with_operations)
-
-    async def request(
-        node: Node, group_ids: Sequence[GroupId]
-    ) -> Outcomes[GroupDescription]:
-        outcomes: dict[GroupId, GroupDescription | CoterieError] = {}
-        outcomes |= await describe.consumer_groups(node, group_ids)
-        rest = [each for each in group_ids if each not in outcomes]
-        if rest:
-            outcomes |= await describe.classic_groups(node, rest)
-        missing = [each for each in rest if is_missing_group(outcomes.get(each))]
-        if missing:
-            outcomes |= await describe.newer_groups(node, missing, outcomes)
-        return outcomes
-
-    driver = GroupDriver[GroupDescription](cluster, request, progress=progress)
-    return await driver.run(group_ids)
-
-
-class _Describe:
+class DescribeRequests:
     """The requests to one broker, each for the groups of a type."""
 
     def __init__(self, cluster: Cluster, with_operations: bool) -> None:

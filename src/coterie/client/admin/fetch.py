@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.leaders import LeaderCache, Outcomes, ask_leaders
 from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
@@ -184,48 +185,65 @@ def _fetch_outcomes(
     return outcomes
 
 
-async def first_records(
-    cluster: Cluster,
-    wanted: Mapping[TopicPartition, Collection[LogOffset]],
-    *,
-    committed_only: bool,
-    progress: Progress | None,
-) -> Results[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
-    """Return the first record at or after each offset; None when none follows.
+class Records(Family):
+    """Calls about single records."""
 
-    Transaction markers are not records, and with `committed_only` neither are those of
-    aborted transactions. A partition fails when one of its offsets does.
-    """
+    async def first(
+        self,
+        wanted: Mapping[TopicPartition, Collection[LogOffset]],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
+        """Return the first record at or after each offset of each partition, with its
+        timestamp (ms); None when no record follows.
 
-    async def ask(
-        node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
-    ) -> Outcomes[Mapping[LogOffset, FirstRecord | None]]:
-        slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        Transaction markers are not records, and with `committed_only` neither are those
+        of aborted transactions (KIP-98). It sends one Fetch request for each offset, or
+        more where others precede the record, and needs READ on the topic.
+        """
 
-        async def one(
-            partition: TopicPartition, offset: LogOffset
-        ) -> FirstRecord | CoterieError | None:
-            async with slots:
-                return await _first_record(
-                    cluster, node_id, partition, offset, committed_only=committed_only
+        async def ask(
+            node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
+        ) -> Outcomes[Mapping[LogOffset, FirstRecord | None]]:
+            slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+            async def one(
+                partition: TopicPartition, offset: LogOffset
+            ) -> FirstRecord | CoterieError | None:
+                async with slots:
+                    return await _first_record(
+                        self._cluster,
+                        node_id,
+                        partition,
+                        offset,
+                        committed_only=committed_only,
+                    )
+
+            async def of_partition(
+                partition: TopicPartition,
+            ) -> Mapping[LogOffset, FirstRecord | None] | CoterieError:
+                offsets = list(own[partition])
+                found = await asyncio.gather(
+                    *(one(partition, each) for each in offsets)
                 )
+                records: dict[LogOffset, FirstRecord | None] = {}
+                for offset, each in zip(offsets, found, strict=True):
+                    if isinstance(each, CoterieError):
+                        return each
+                    records[offset] = each
+                return records
 
-        async def of_partition(
-            partition: TopicPartition,
-        ) -> Mapping[LogOffset, FirstRecord | None] | CoterieError:
-            offsets = list(own[partition])
-            found = await asyncio.gather(*(one(partition, each) for each in offsets))
-            records: dict[LogOffset, FirstRecord | None] = {}
-            for offset, each in zip(offsets, found, strict=True):
-                if isinstance(each, CoterieError):
-                    return each
-                records[offset] = each
-            return records
+            outcomes = await asyncio.gather(*map(of_partition, own))
+            return dict(zip(own, outcomes, strict=True))
 
-        outcomes = await asyncio.gather(*map(of_partition, own))
-        return dict(zip(own, outcomes, strict=True))
+        return await ask_leaders(self._cluster, wanted, ask, progress)
 
-    return await ask_leaders(cluster, wanted, ask, progress)
+
+class SyncRecords(SyncFamily[Records]):
+    """The blocking methods of `Records`."""
+
+    first = blocking(Records.first)
 
 
 async def _first_record(

@@ -262,20 +262,6 @@ class GroupDriver(Generic[V]):
             self._progress(len(self._values) + len(self._errors), self._total)
 
 
-async def find_coordinators(
-    cluster: Cluster, group_ids: Iterable[GroupId]
-) -> Results[GroupId, Node]:
-    """Look up coordinators, bypassing the cache."""
-    wanted = list(group_ids)
-    for each in wanted:
-        cluster.forget_coordinator(each)
-
-    async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[Node]:
-        return dict.fromkeys(group_ids, node)
-
-    return await GroupDriver(cluster, request).run(wanted)
-
-
 async def _run_workers(work: Callable[[], Awaitable[None]]) -> None:
     """Run several workers that share one iterator of chunks, so that there are no more
     tasks than requests in flight."""

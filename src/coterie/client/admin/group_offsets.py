@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
 from coterie.client.admin.groups import Node
 from coterie.client.admin.results import Partial, Progress, Results, api_error
@@ -89,69 +90,184 @@ class GroupOffsets(Partial[TopicPartition]):
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
-_Partition: TypeAlias = m.OffsetFetchResponsePartition | m.OffsetFetchResponsePartitions
+_Partition: TypeAlias = (
+    "m.OffsetFetchResponsePartition | m.OffsetFetchResponsePartitions"
+)
 _Changed = Results[TopicPartition, None]
 
 
-async def list_groups_offsets(
-    cluster: Cluster,
-    wanted: Wanted,
-    require_stable: bool,
-    progress: Progress | None,
-) -> Results[GroupId, GroupOffsets]:
-    """Fetch the committed offsets of groups."""
+class CommittedOffsets(Family):
+    """Calls about committed offsets of groups."""
 
-    async def request(
-        node: Node, group_ids: Sequence[GroupId]
-    ) -> Outcomes[GroupOffsets]:
-        connection = await cluster.connection(node.node_id)
-        version = connection.version_of(m.OffsetFetchRequest, FETCH_BY_NAME)
-        is_batched = version >= _GROUPS_SINCE
-        if not is_batched and len(group_ids) > 1:
-            raise NoBatchedOffsetFetchError(
-                f"{node} serves OffsetFetch v{version}, of one group a request"
-            )
-        fetch = (
-            _fetch_groups({each: wanted[each] for each in group_ids})
-            if is_batched
-            else _fetch_group(group_ids[0], wanted[group_ids[0]], version)
-        )
-        fetch.require_stable = require_stable and version >= _STABLE_SINCE
-        is_refused = cluster.options.stable_fetch_is_required
-        if require_stable and not fetch.require_stable and is_refused:
-            raise UnsupportedByBroker(
-                f"OffsetFetch v{version} cannot require stable offsets; "
-                f"{_STABLE_SINCE} is needed"
-            )
-        response = await connection.call(
-            fetch, m.OffsetFetchResponse, wanted=FETCH_BY_NAME
-        )
-        if is_batched:
-            return {
-                group.group_id: _group_offsets(
-                    group.group_id,
-                    group.error_code,
-                    [
-                        (topic.name, p)
-                        for topic in group.topics
-                        for p in topic.partitions
-                    ],
+    async def fetch(
+        self,
+        group_id: GroupId,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> GroupOffsets:
+        """Fetch the committed offsets of one group; None means every partition with a
+        commit (KIP-88).
+
+        Raises the group's ApiError, and UnsupportedByBroker when `partitions` is None
+        and the broker is older than 0.10.2.
+        """
+        wanted = {group_id: partitions}
+        results = await self.fetch_many(wanted, require_stable=require_stable)
+        return results.one(group_id)
+
+    async def fetch_many(
+        self,
+        wanted: Mapping[GroupId, Collection[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[GroupId, GroupOffsets]:
+        """Fetch the committed offsets of groups; None means every partition with a
+        commit.
+
+        With `require_stable`, a partition with an open transaction has the error
+        UNSTABLE_OFFSET_COMMIT. Brokers before 2.5 cannot check that;
+        `ClientOptions.stable_fetch_is_required` decides whether the request fails then
+        (A-66).
+        """
+
+        async def request(
+            node: Node, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupOffsets]:
+            connection = await self._cluster.connection(node.node_id)
+            version = connection.version_of(m.OffsetFetchRequest, FETCH_BY_NAME)
+            is_batched = version >= _GROUPS_SINCE
+            if not is_batched and len(group_ids) > 1:
+                raise NoBatchedOffsetFetchError(
+                    f"{node} serves OffsetFetch v{version}, of one group a request"
                 )
-                for group in response.groups
-            }
-        partitions: list[tuple[TopicName, _Partition]] = [
-            (topic.name, each) for topic in response.topics for each in topic.partitions
-        ]
-        code = response.error_code
-        if version < _TOP_LEVEL_SINCE:
-            codes = (each.error_code for _, each in partitions)
-            code = next((each for each in codes if each not in _PARTITION_CODES), 0)
-        return {group_ids[0]: _group_offsets(group_ids[0], code, partitions)}
+            fetch = (
+                _fetch_groups({each: wanted[each] for each in group_ids})
+                if is_batched
+                else _fetch_group(group_ids[0], wanted[group_ids[0]], version)
+            )
+            fetch.require_stable = require_stable and version >= _STABLE_SINCE
+            is_refused = self._cluster.options.stable_fetch_is_required
+            if require_stable and not fetch.require_stable and is_refused:
+                raise UnsupportedByBroker(
+                    f"OffsetFetch v{version} cannot require stable offsets; "
+                    f"{_STABLE_SINCE} is needed"
+                )
+            response = await connection.call(
+                fetch, m.OffsetFetchResponse, wanted=FETCH_BY_NAME
+            )
+            if is_batched:
+                return {
+                    group.group_id: _group_offsets(
+                        group.group_id,
+                        group.error_code,
+                        [
+                            (topic.name, p)
+                            for topic in group.topics
+                            for p in topic.partitions
+                        ],
+                    )
+                    for group in response.groups
+                }
+            partitions: list[tuple[TopicName, _Partition]] = [
+                (topic.name, each)
+                for topic in response.topics
+                for each in topic.partitions
+            ]
+            code = response.error_code
+            if version < _TOP_LEVEL_SINCE:
+                codes = (each.error_code for _, each in partitions)
+                code = next((each for each in codes if each not in _PARTITION_CODES), 0)
+            return {group_ids[0]: _group_offsets(group_ids[0], code, partitions)}
 
-    driver = GroupDriver[GroupOffsets](
-        cluster, request, chunk=OFFSETS_CHUNK, progress=progress
-    )
-    return await driver.run(wanted)
+        driver = GroupDriver[GroupOffsets](
+            self._cluster, request, chunk=OFFSETS_CHUNK, progress=progress
+        )
+        return await driver.run(wanted)
+
+    async def alter(
+        self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Results[TopicPartition, None]:
+        """Commit offsets for a group without members.
+
+        If the group has members, each partition has the error UNKNOWN_MEMBER_ID
+        (E29-08). Raises the group's ApiError.
+        """
+        topics = []
+        for name, indexes in by_topic(offsets).items():
+            partitions = []
+            for index in indexes:
+                offset = offsets[TopicPartition(name, index)]
+                epoch = offset.leader_epoch
+                partitions.append(
+                    m.OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offset.offset,
+                        committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                        committed_metadata=offset.metadata,
+                    )
+                )
+            topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
+        commit = m.OffsetCommitRequest(
+            group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
+        )
+
+        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+            response = await self._cluster.call(
+                commit,
+                m.OffsetCommitResponse,
+                node_id=node.node_id,
+                wanted=_COMMIT_BY_NAME,
+            )
+            codes = {
+                TopicPartition(topic.name, each.partition_index): each.error_code
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            return {group_id: _changed(group_id, offsets, codes)}
+
+        return await _run_one(self._cluster, group_id, request)
+
+    async def delete(
+        self, group_id: GroupId, partitions: Collection[TopicPartition]
+    ) -> Results[TopicPartition, None]:
+        """Delete committed offsets of a group (KIP-496).
+
+        Partitions of a topic that a member subscribes to have the error
+        GROUP_SUBSCRIBED_TO_TOPIC. Raises the group's ApiError.
+        """
+        topics = []
+        for name, indexes in by_topic(partitions).items():
+            deleted = [
+                m.OffsetDeleteRequestPartition(partition_index=each) for each in indexes
+            ]
+            topics.append(m.OffsetDeleteRequestTopic(name=name, partitions=deleted))
+        delete = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+            response = await self._cluster.call(
+                delete, m.OffsetDeleteResponse, node_id=node.node_id
+            )
+            if response.error_code:  # precedes the codes of partitions (D-50)
+                return {group_id: api_error(response.error_code, f"group {group_id}")}
+            codes = {
+                TopicPartition(topic.name, each.partition_index): each.error_code
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            return {group_id: _changed(group_id, partitions, codes)}
+
+        return await _run_one(self._cluster, group_id, request)
+
+
+class SyncCommittedOffsets(SyncFamily[CommittedOffsets]):
+    """The blocking methods of `CommittedOffsets`."""
+
+    fetch = blocking(CommittedOffsets.fetch)
+    fetch_many = blocking(CommittedOffsets.fetch_many)
+    alter = blocking(CommittedOffsets.alter)
+    delete = blocking(CommittedOffsets.delete)
 
 
 def _fetch_groups(wanted: Wanted) -> m.OffsetFetchRequest:
@@ -205,80 +321,6 @@ def _group_offsets(
                 each.metadata or "",
             )
     return GroupOffsets(offsets, errors)
-
-
-async def alter_group_offsets(
-    cluster: Cluster,
-    group_id: GroupId,
-    offsets: Mapping[TopicPartition, CommittedOffset],
-) -> _Changed:
-    """Commit offsets for a group without members.
-
-    Raises the group's ApiError, and ClientError when its coordinator is unavailable.
-    """
-    topics = []
-    for name, indexes in by_topic(offsets).items():
-        partitions = []
-        for index in indexes:
-            offset = offsets[TopicPartition(name, index)]
-            epoch = offset.leader_epoch
-            partitions.append(
-                m.OffsetCommitRequestPartition(
-                    partition_index=index,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
-        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
-    commit = m.OffsetCommitRequest(
-        group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
-    )
-
-    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
-        response = await cluster.call(
-            commit, m.OffsetCommitResponse, node_id=node.node_id, wanted=_COMMIT_BY_NAME
-        )
-        codes = {
-            TopicPartition(topic.name, each.partition_index): each.error_code
-            for topic in response.topics
-            for each in topic.partitions
-        }
-        return {group_id: _changed(group_id, offsets, codes)}
-
-    return await _run_one(cluster, group_id, request)
-
-
-async def delete_group_offsets(
-    cluster: Cluster, group_id: GroupId, partitions: Collection[TopicPartition]
-) -> _Changed:
-    """Delete committed offsets of topics that no member subscribes to.
-
-    Raises the group's ApiError, and ClientError when its coordinator is unavailable or
-    older than 2.4, which lacks OffsetDelete.
-    """
-    topics = []
-    for name, indexes in by_topic(partitions).items():
-        deleted = [
-            m.OffsetDeleteRequestPartition(partition_index=each) for each in indexes
-        ]
-        topics.append(m.OffsetDeleteRequestTopic(name=name, partitions=deleted))
-    delete = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
-
-    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
-        response = await cluster.call(
-            delete, m.OffsetDeleteResponse, node_id=node.node_id
-        )
-        if response.error_code:  # precedes the codes of partitions (D-50)
-            return {group_id: api_error(response.error_code, f"group {group_id}")}
-        codes = {
-            TopicPartition(topic.name, each.partition_index): each.error_code
-            for topic in response.topics
-            for each in topic.partitions
-        }
-        return {group_id: _changed(group_id, partitions, codes)}
-
-    return await _run_one(cluster, group_id, request)
 
 
 async def _run_one(

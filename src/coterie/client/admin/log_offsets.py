@@ -12,9 +12,9 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from coterie.client.admin.calls import broker_timeout_ms
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.leaders import Outcomes, ask_leaders
 from coterie.client.admin.results import Progress, Results, api_error
-from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -40,7 +40,7 @@ class AtTime:
 
 
 OffsetSpec: TypeAlias = SpecialOffset | AtTime
-"""The offset that `list_offsets` returns."""
+"""The offset that `Logs.list_offsets` returns."""
 
 LATEST: Final = SpecialOffset.LATEST
 """The end of the log: the offset of the next record."""
@@ -69,70 +69,121 @@ _CLIENT: Final = -1
 """The replica id of a client."""
 
 
-async def list_offsets(
-    cluster: Cluster,
-    wanted: Mapping[TopicPartition, OffsetSpec],
-    *,
-    committed_only: bool = False,
-    progress: Progress | None = None,
-) -> Results[TopicPartition, LogOffsetInfo]:
-    """List the offset of each partition.
+class Logs(Family):
+    """Calls about the logs of partitions."""
 
-    With `committed_only` no offset lies beyond an open transaction: LATEST is the last
-    stable offset. A partition whose leader is too old for that, or for its
-    `SpecialOffset`, has the error UnsupportedByBroker.
-    """
+    async def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffsetInfo]:
+        """List log offsets: the start, the end, or the first offset at or after a time.
 
-    async def ask(
-        node_id: int, specs: Mapping[TopicPartition, OffsetSpec]
-    ) -> Outcomes[LogOffsetInfo]:
-        connection = await cluster.connection(node_id)
-        least = _ISOLATION_SINCE if committed_only else 0
-        versions = Versions(least, VERSION_MAX)
-        version = connection.version_of(m.ListOffsetsRequest, versions)
-        outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
-        topics: dict[TopicName, list[m.ListOffsetsPartition]] = defaultdict(list)
-        for partition, spec in specs.items():
-            number = _number(spec)
-            if version < (since := _SINCE.get(spec, 0)):
-                outcomes[partition] = UnsupportedByBroker(
-                    f"{connection.address} serves ListOffsets only up to {version}; "
-                    f"{SpecialOffset(number).name} needs {since}"
-                )
-            else:
-                topics[partition.topic].append(
-                    m.ListOffsetsPartition(
-                        partition_index=partition.partition, timestamp=number
+        With `committed_only`, LATEST is the last stable offset. A partition without an
+        available leader is retried for `ClientOptions.leader_wait_ms`.
+        """
+
+        async def ask(
+            node_id: int, specs: Mapping[TopicPartition, OffsetSpec]
+        ) -> Outcomes[LogOffsetInfo]:
+            connection = await self._cluster.connection(node_id)
+            least = _ISOLATION_SINCE if committed_only else 0
+            versions = Versions(least, VERSION_MAX)
+            version = connection.version_of(m.ListOffsetsRequest, versions)
+            outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
+            topics: dict[TopicName, list[m.ListOffsetsPartition]] = defaultdict(list)
+            for partition, spec in specs.items():
+                number = _number(spec)
+                if version < (since := _SINCE.get(spec, 0)):
+                    outcomes[partition] = UnsupportedByBroker(
+                        f"{connection.address} serves ListOffsets only up to "
+                        f"{version}; {SpecialOffset(number).name} needs {since}"
                     )
-                )
-        if not topics:
+                else:
+                    topics[partition.topic].append(
+                        m.ListOffsetsPartition(
+                            partition_index=partition.partition, timestamp=number
+                        )
+                    )
+            if not topics:
+                return outcomes
+            request = m.ListOffsetsRequest(
+                replica_id=_CLIENT,
+                isolation_level=int(committed_only),
+                topics=[
+                    m.ListOffsetsTopic(name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ],
+                timeout_ms=self._cluster.options.request_timeout_ms,
+            )
+            response = await connection.call(
+                request, m.ListOffsetsResponse, wanted=Versions(version, version)
+            )
+            for topic in response.topics:
+                for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    epoch = each.leader_epoch
+                    outcomes[partition] = (
+                        api_error(each.error_code, _name(partition))
+                        if each.error_code
+                        else LogOffsetInfo(
+                            each.offset, each.timestamp, epoch if epoch >= 0 else None
+                        )
+                    )
             return outcomes
-        request = m.ListOffsetsRequest(
-            replica_id=_CLIENT,
-            isolation_level=int(committed_only),
-            topics=[
-                m.ListOffsetsTopic(name=name, partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-            timeout_ms=cluster.options.request_timeout_ms,
-        )
-        response = await connection.call(
-            request, m.ListOffsetsResponse, wanted=Versions(version, version)
-        )
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                epoch = each.leader_epoch
-                outcomes[partition] = (
-                    api_error(each.error_code, _name(partition))
-                    if each.error_code
-                    else LogOffsetInfo(
-                        each.offset, each.timestamp, epoch if epoch >= 0 else None
-                    )
-                )
-        return outcomes
 
-    return await ask_leaders(cluster, wanted, ask, progress)
+        return await ask_leaders(self._cluster, wanted, ask, progress)
+
+    async def delete_records(
+        self,
+        before: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffset]:
+        """Delete the records before each offset (KIP-107), or all records with -1.
+
+        Returns the new start of each log.
+        """
+
+        async def ask(
+            node_id: int, offsets: Mapping[TopicPartition, LogOffset]
+        ) -> Outcomes[LogOffset]:
+            topics: dict[TopicName, list[m.DeleteRecordsPartition]] = defaultdict(list)
+            for (name, index), offset in offsets.items():
+                topics[name].append(
+                    m.DeleteRecordsPartition(partition_index=index, offset=offset)
+                )
+            request = m.DeleteRecordsRequest(
+                topics=[
+                    m.DeleteRecordsTopic(name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ],
+                timeout_ms=broker_timeout_ms(self._cluster.options),
+            )
+            response = await self._cluster.call(
+                request, m.DeleteRecordsResponse, node_id=node_id
+            )
+            outcomes: dict[TopicPartition, LogOffset | CoterieError] = {}
+            for topic in response.topics:
+                for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    outcomes[partition] = (
+                        api_error(each.error_code, _name(partition))
+                        if each.error_code
+                        else each.low_watermark
+                    )
+            return outcomes
+
+        return await ask_leaders(self._cluster, before, ask, progress)
+
+
+class SyncLogs(SyncFamily[Logs]):
+    """The blocking methods of `Logs`."""
+
+    list_offsets = blocking(Logs.list_offsets)
+    delete_records = blocking(Logs.delete_records)
 
 
 def _number(spec: OffsetSpec) -> int:
@@ -140,44 +191,6 @@ def _number(spec: OffsetSpec) -> int:
     negative numbers mean a `SpecialOffset`.
     """
     return max(spec.timestamp_ms, 0) if isinstance(spec, AtTime) else int(spec)
-
-
-async def delete_records(
-    cluster: Cluster,
-    before: Mapping[TopicPartition, LogOffset],
-    progress: Progress | None,
-) -> Results[TopicPartition, LogOffset]:
-    """Delete the records before each offset, or all with -1, and return the new start
-    of each log (KIP-107). The request is idempotent and therefore retried."""
-
-    async def ask(
-        node_id: int, offsets: Mapping[TopicPartition, LogOffset]
-    ) -> Outcomes[LogOffset]:
-        topics: dict[TopicName, list[m.DeleteRecordsPartition]] = defaultdict(list)
-        for (name, index), offset in offsets.items():
-            topics[name].append(
-                m.DeleteRecordsPartition(partition_index=index, offset=offset)
-            )
-        request = m.DeleteRecordsRequest(
-            topics=[
-                m.DeleteRecordsTopic(name=name, partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-            timeout_ms=broker_timeout_ms(cluster.options),
-        )
-        response = await cluster.call(request, m.DeleteRecordsResponse, node_id=node_id)
-        outcomes: dict[TopicPartition, LogOffset | CoterieError] = {}
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                outcomes[partition] = (
-                    api_error(each.error_code, _name(partition))
-                    if each.error_code
-                    else each.low_watermark
-                )
-        return outcomes
-
-    return await ask_leaders(cluster, before, ask, progress)
 
 
 def _name(partition: TopicPartition) -> str:

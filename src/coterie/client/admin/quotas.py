@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
-from coterie.client.cluster import Cluster
 from coterie.wire import messages as m
 
 
@@ -48,55 +48,75 @@ _EXACT, _DEFAULT, _SPECIFIED = range(3)
 _MATCH_TYPES: Final = {QuotaName.DEFAULT: _DEFAULT, QuotaName.ANY: _SPECIFIED}
 
 
-async def describe_client_quotas(
-    cluster: Cluster, match: QuotaEntity, *, strict: bool
-) -> dict[QuotaEntity, Mapping[str, float]]:
-    """Return the quotas of the entities that match, by their keys."""
-    request = m.DescribeClientQuotasRequest(
-        components=[_component(kind, name) for kind, name in _types(match).items()],
-        strict=strict,
-    )
-    response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, m.DescribeClientQuotasResponse)
-    )
-    if response.error_code:
-        raise api_error(
-            response.error_code, "to describe client quotas", response.error_message
+class Quotas(Family):
+    """Calls about client quotas."""
+
+    async def describe(
+        self, match: QuotaEntity | None = None, *, strict: bool = False
+    ) -> dict[QuotaEntity, Mapping[str, float]]:
+        """Describe the quotas of the entities that match; None matches all.
+
+        A strict match leaves out entities with other types, such as the pairs of a user
+        and a client id when `match` has only a user. Raises ApiError, and
+        UnsupportedByBroker for brokers before Kafka 2.6.
+        """
+        request = m.DescribeClientQuotasRequest(
+            components=[
+                _component(kind, name)
+                for kind, name in _types(match or QuotaEntity()).items()
+            ],
+            strict=strict,
         )
-    return {
-        _entity({each.entity_type: each.entity_name for each in entry.entity}): {
-            value.key: value.value for value in entry.values
+        response = await Deadline(self._cluster).retrying(
+            lambda: self._cluster.call(request, m.DescribeClientQuotasResponse)
+        )
+        if response.error_code:
+            raise api_error(
+                response.error_code, "to describe client quotas", response.error_message
+            )
+        return {
+            _entity({each.entity_type: each.entity_name for each in entry.entity}): {
+                value.key: value.value for value in entry.values
+            }
+            for entry in response.entries or ()
         }
-        for entry in response.entries or ()
-    }
 
-
-async def alter_client_quotas(
-    cluster: Cluster,
-    changes: Mapping[QuotaEntity, Mapping[str, float | None]],
-    *,
-    validate_only: bool,
-) -> Results[QuotaEntity, None]:
-    """Set quotas; None removes one."""
-    request = m.AlterClientQuotasRequest(
-        entries=[_alteration(entity, values) for entity, values in changes.items()],
-        validate_only=validate_only,
-    )
-    response = await call_controller(
-        cluster,
-        request,
-        m.AlterClientQuotasResponse,
-        lambda response: (each.error_code for each in response.entries),
-    )
-    outcomes = {}
-    for each in response.entries:
-        entity = _entity({part.entity_type: part.entity_name for part in each.entity})
-        outcomes[entity] = (
-            api_error(each.error_code, f"quotas of {entity}", each.error_message)
-            if each.error_code
-            else None
+    async def alter(
+        self,
+        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> Results[QuotaEntity, None]:
+        """Set quotas of entities by their keys, such as `producer_byte_rate`; None
+        removes one. Raises as `Topics.create` does."""
+        request = m.AlterClientQuotasRequest(
+            entries=[_alteration(entity, values) for entity, values in changes.items()],
+            validate_only=validate_only,
         )
-    return results_of(changes, outcomes)
+        response = await call_controller(
+            self._cluster,
+            request,
+            m.AlterClientQuotasResponse,
+            lambda response: (each.error_code for each in response.entries),
+        )
+        outcomes = {}
+        for each in response.entries:
+            entity = _entity(
+                {part.entity_type: part.entity_name for part in each.entity}
+            )
+            outcomes[entity] = (
+                api_error(each.error_code, f"quotas of {entity}", each.error_message)
+                if each.error_code
+                else None
+            )
+        return results_of(changes, outcomes)
+
+
+class SyncQuotas(SyncFamily[Quotas]):
+    """The blocking methods of `Quotas`."""
+
+    describe = blocking(Quotas.describe)
+    alter = blocking(Quotas.alter)
 
 
 def _types(entity: QuotaEntity) -> dict[str, str | QuotaName]:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
 from coterie.client.admin.group_offsets import (
     CommittedOffset,
@@ -118,7 +119,7 @@ class ShareGroupOffsets(Partial[TopicPartition]):
 
     def as_commits(self, *, with_epochs: bool) -> GroupOffsets:
         """Return the start offsets in the form of committed offsets. Without epochs,
-        they equal those that `alter_share_group_offsets` sets."""
+        they equal those that `ShareGroups.alter_offsets` sets."""
         return GroupOffsets(
             {
                 at: None
@@ -136,27 +137,129 @@ Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
 _Changed = Results[TopicPartition, None]
 
 
-async def list_share_groups_offsets(
-    cluster: Cluster, wanted: Wanted, progress: Progress | None
-) -> Results[GroupId, ShareGroupOffsets]:
-    """Fetch the positions of share groups."""
+class ShareGroups(Family):
+    """Calls about start offsets of share groups."""
 
-    async def request(
-        node: Node, group_ids: Sequence[GroupId]
-    ) -> Outcomes[ShareGroupOffsets]:
-        response = await cluster.call(
-            m.DescribeShareGroupOffsetsRequest(
-                groups=[_wanted_group(each, wanted[each]) for each in group_ids]
-            ),
-            m.DescribeShareGroupOffsetsResponse,
-            node_id=node.node_id,
+    async def fetch_offsets(
+        self,
+        wanted: Mapping[GroupId, Collection[TopicPartition] | None],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[GroupId, ShareGroupOffsets]:
+        """Fetch the start offsets and the lag of share groups (KIP-932); None means
+        every partition of the group.
+
+        Brokers before Kafka 4.1 have the error UnsupportedByBroker for each group.
+        """
+
+        async def request(
+            node: Node, group_ids: Sequence[GroupId]
+        ) -> Outcomes[ShareGroupOffsets]:
+            response = await self._cluster.call(
+                m.DescribeShareGroupOffsetsRequest(
+                    groups=[_wanted_group(each, wanted[each]) for each in group_ids]
+                ),
+                m.DescribeShareGroupOffsetsResponse,
+                node_id=node.node_id,
+            )
+            return {each.group_id: _share_offsets(each) for each in response.groups}
+
+        driver = GroupDriver[ShareGroupOffsets](
+            self._cluster, request, chunk=_OFFSETS_CHUNK, progress=progress
         )
-        return {each.group_id: _share_offsets(each) for each in response.groups}
+        return await driver.run(wanted)
 
-    driver = GroupDriver[ShareGroupOffsets](
-        cluster, request, chunk=_OFFSETS_CHUNK, progress=progress
-    )
-    return await driver.run(wanted)
+    async def alter_offsets(
+        self, group_id: GroupId, starts: Mapping[TopicPartition, LogOffset]
+    ) -> Results[TopicPartition, None]:
+        """Set start offsets of a share group without members; the group is created if
+        it does not exist (KIP-932).
+
+        Raises the group's ApiError: NON_EMPTY_GROUP when it has members.
+        """
+        topics = [
+            m.AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[
+                    m.AlterShareGroupOffsetsRequestPartition(
+                        partition_index=index,
+                        start_offset=starts[TopicPartition(name, index)],
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in by_topic(starts).items()
+        ]
+        change = m.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+
+        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+            response = await self._cluster.call(
+                change, m.AlterShareGroupOffsetsResponse, node_id=node.node_id
+            )
+            if response.error_code:
+                name = f"group {group_id}"
+                return {
+                    group_id: api_error(
+                        response.error_code, name, response.error_message
+                    )
+                }
+            outcomes: dict[TopicPartition, CoterieError | None] = {}
+            for topic in response.responses:
+                for each in topic.partitions:
+                    at = TopicPartition(topic.topic_name, each.partition_index)
+                    outcomes[at] = _error(
+                        each.error_code, _name(at), each.error_message
+                    )
+            return {group_id: results_of(starts, outcomes)}
+
+        return await _run_one(self._cluster, group_id, request)
+
+    async def delete_offsets(
+        self, group_id: GroupId, topics: Collection[TopicName]
+    ) -> Results[TopicName, None]:
+        """Delete the start offsets of whole topics from a share group without members
+        (KIP-932). Raises as `alter_offsets` does."""
+        change = m.DeleteShareGroupOffsetsRequest(
+            group_id=group_id,
+            topics=[
+                m.DeleteShareGroupOffsetsRequestTopic(topic_name=each)
+                for each in dict.fromkeys(topics)
+            ],
+        )
+
+        async def request(
+            node: Node, _: Sequence[GroupId]
+        ) -> Outcomes[Results[TopicName, None]]:
+            response = await self._cluster.call(
+                change, m.DeleteShareGroupOffsetsResponse, node_id=node.node_id
+            )
+            if response.error_code:
+                name = f"group {group_id}"
+                return {
+                    group_id: api_error(
+                        response.error_code, name, response.error_message
+                    )
+                }
+            outcomes = {
+                each.topic_name: _error(
+                    each.error_code, f"topic {each.topic_name}", each.error_message
+                )
+                for each in response.responses
+            }
+            return {group_id: results_of(topics, outcomes)}
+
+        results = await GroupDriver[Results[TopicName, None]](
+            self._cluster, request
+        ).run([group_id])
+        return results.one(group_id)
+
+
+class SyncShareGroups(SyncFamily[ShareGroups]):
+    """The blocking methods of `ShareGroups`."""
+
+    fetch_offsets = blocking(ShareGroups.fetch_offsets)
+    alter_offsets = blocking(ShareGroups.alter_offsets)
+    delete_offsets = blocking(ShareGroups.delete_offsets)
 
 
 def _wanted_group(
@@ -196,91 +299,6 @@ def _share_offsets(
 
 def _known(number: int) -> int | None:
     return None if number <= _UNKNOWN else number
-
-
-async def alter_share_group_offsets(
-    cluster: Cluster,
-    group_id: GroupId,
-    starts: Mapping[TopicPartition, LogOffset],
-) -> _Changed:
-    """Set start offsets of a share group without members; create it if it does not
-    exist.
-
-    Raises the group's ApiError, and ClientError when its coordinator is unavailable or
-    too old.
-    """
-    topics = [
-        m.AlterShareGroupOffsetsRequestTopic(
-            topic_name=name,
-            partitions=[
-                m.AlterShareGroupOffsetsRequestPartition(
-                    partition_index=index,
-                    start_offset=starts[TopicPartition(name, index)],
-                )
-                for index in indexes
-            ],
-        )
-        for name, indexes in by_topic(starts).items()
-    ]
-    change = m.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
-
-    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
-        response = await cluster.call(
-            change, m.AlterShareGroupOffsetsResponse, node_id=node.node_id
-        )
-        if response.error_code:
-            name = f"group {group_id}"
-            return {
-                group_id: api_error(response.error_code, name, response.error_message)
-            }
-        outcomes: dict[TopicPartition, CoterieError | None] = {}
-        for topic in response.responses:
-            for each in topic.partitions:
-                at = TopicPartition(topic.topic_name, each.partition_index)
-                outcomes[at] = _error(each.error_code, _name(at), each.error_message)
-        return {group_id: results_of(starts, outcomes)}
-
-    return await _run_one(cluster, group_id, request)
-
-
-async def delete_share_group_offsets(
-    cluster: Cluster, group_id: GroupId, topics: Collection[TopicName]
-) -> Results[TopicName, None]:
-    """Delete the positions in topics of a share group without members.
-
-    Raises as `alter_share_group_offsets` does.
-    """
-    change = m.DeleteShareGroupOffsetsRequest(
-        group_id=group_id,
-        topics=[
-            m.DeleteShareGroupOffsetsRequestTopic(topic_name=each)
-            for each in dict.fromkeys(topics)
-        ],
-    )
-
-    async def request(
-        node: Node, _: Sequence[GroupId]
-    ) -> Outcomes[Results[TopicName, None]]:
-        response = await cluster.call(
-            change, m.DeleteShareGroupOffsetsResponse, node_id=node.node_id
-        )
-        if response.error_code:
-            name = f"group {group_id}"
-            return {
-                group_id: api_error(response.error_code, name, response.error_message)
-            }
-        outcomes = {
-            each.topic_name: _error(
-                each.error_code, f"topic {each.topic_name}", each.error_message
-            )
-            for each in response.responses
-        }
-        return {group_id: results_of(topics, outcomes)}
-
-    results = await GroupDriver[Results[TopicName, None]](cluster, request).run(
-        [group_id]
-    )
-    return results.one(group_id)
 
 
 async def _run_one(

@@ -17,8 +17,8 @@ from coterie.client.admin.calls import (
     backoff_s,
     broker_timeout_ms,
     call_controller,
-    describe_cluster,
 )
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
@@ -92,150 +92,152 @@ partitions and replicas (KIP-464)."""
 _NUMBER_SETTINGS: Final = ("num.partitions", "default.replication.factor")
 
 
-async def describe_topics(
-    cluster: Cluster, names: Iterable[TopicName] | None = None
-) -> Results[TopicName, TopicDescription]:
-    """Describe topics by name; None means all that the principal may describe.
+class Topics(Family):
+    """Calls about topics and their partitions."""
 
-    An unknown topic is requested again a few times: it may have been created just now.
-    No topic is auto-created.
-    """
-    deadline = Deadline(cluster)
-    if names is None:
-        metadata = await deadline.retrying(lambda: cluster.metadata(None))
-        topics = {topic.name or "": topic for topic in metadata.topics}
-        return _described(sorted(topics), topics)
-    wanted = list(dict.fromkeys(names))
-    topics = await topics_of(cluster, deadline, wanted)
-    for attempt in range(1, UNKNOWN_TRIES):
-        retried = [
-            name
-            for name in wanted
-            if name not in topics or ErrorCode.read(topics[name].error_code).retriable
-        ]
-        if not retried:
-            break
-        await asyncio.sleep(backoff_s(cluster.options, attempt))
-        topics |= await topics_of(cluster, deadline, retried)
-    return _described(wanted, topics)
+    async def describe(
+        self, names: Iterable[TopicName] | None = None
+    ) -> Results[TopicName, TopicDescription]:
+        """Describe topics and their partitions; None means every topic that the
+        principal may describe."""
+        deadline = Deadline(self._cluster)
+        if names is None:
+            metadata = await deadline.retrying(lambda: self._cluster.metadata(None))
+            topics = {topic.name or "": topic for topic in metadata.topics}
+            return _described(sorted(topics), topics)
+        wanted = list(dict.fromkeys(names))
+        topics = await topics_of(self._cluster, deadline, wanted)
+        for attempt in range(1, UNKNOWN_TRIES):
+            retried = [
+                name
+                for name in wanted
+                if name not in topics
+                or ErrorCode.read(topics[name].error_code).retriable
+            ]
+            if not retried:
+                break
+            await asyncio.sleep(backoff_s(self._cluster.options, attempt))
+            topics |= await topics_of(self._cluster, deadline, retried)
+        return _described(wanted, topics)
 
+    async def create(
+        self, new: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> Results[TopicName, CreatedTopic]:
+        """Create topics, or with `validate_only` check whether they can be created.
 
-async def create_topics(
-    cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False
-) -> Results[TopicName, CreatedTopic]:
-    """Create topics, or with `validate_only` check whether they can be created.
-
-    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
-    """
-    wanted = list(topics)
-    request = m.CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in wanted],
-        timeout_ms=broker_timeout_ms(cluster.options),
-        validate_only=validate_only,
-    )
-
-    async def send(least: int) -> m.CreateTopicsResponse:
-        return await call_controller(
-            cluster,
-            request,
-            m.CreateTopicsResponse,
-            lambda response: (topic.error_code for topic in response.topics),
-            wanted=Versions(least, VERSION_MAX),
+        Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
+        """
+        wanted = list(new)
+        request = m.CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in wanted],
+            timeout_ms=broker_timeout_ms(self._cluster.options),
+            validate_only=validate_only,
         )
 
-    incomplete = [
-        each
-        for each in request.topics
-        if not each.assignments
-        and (each.num_partitions < 0 or each.replication_factor < 0)
-    ]
-    try:
-        response = await send(_DEFAULTS_SINCE if incomplete else 0)
-    except UnsupportedByBroker:
-        if not incomplete:
-            raise
-        await _fill_numbers(cluster, incomplete)
-        response = await send(0)
-    return results_of(
-        (topic.name for topic in wanted),
-        {
-            each.name: _refused(each.name, each.error_code, each.error_message)
-            or _created(each)
-            for each in response.topics
-        },
-    )
+        async def send(least: int) -> m.CreateTopicsResponse:
+            return await call_controller(
+                self._cluster,
+                request,
+                m.CreateTopicsResponse,
+                lambda response: (topic.error_code for topic in response.topics),
+                wanted=Versions(least, VERSION_MAX),
+            )
+
+        incomplete = [
+            each
+            for each in request.topics
+            if not each.assignments
+            and (each.num_partitions < 0 or each.replication_factor < 0)
+        ]
+        try:
+            response = await send(_DEFAULTS_SINCE if incomplete else 0)
+        except UnsupportedByBroker:
+            if not incomplete:
+                raise
+            await _fill_numbers(self._cluster, incomplete)
+            response = await send(0)
+        return results_of(
+            (topic.name for topic in wanted),
+            {
+                each.name: _refused(each.name, each.error_code, each.error_message)
+                or _created(each)
+                for each in response.topics
+            },
+        )
+
+    async def delete(self, names: Iterable[TopicName]) -> Results[TopicName, None]:
+        """Delete topics with their records. Raises as `create` does."""
+        wanted = list(dict.fromkeys(names))
+        request = m.DeleteTopicsRequest(
+            topics=[m.DeleteTopicState(name=name) for name in wanted],
+            topic_names=wanted,
+            timeout_ms=broker_timeout_ms(self._cluster.options),
+        )
+        response = await call_controller(
+            self._cluster,
+            request,
+            m.DeleteTopicsResponse,
+            lambda response: (each.error_code for each in response.responses),
+        )
+        return results_of(
+            wanted,
+            {
+                each.name or "": _refused(
+                    each.name, each.error_code, each.error_message
+                )
+                for each in response.responses
+            },
+        )
+
+    async def create_partitions(
+        self, counts: Mapping[TopicName, int], *, validate_only: bool = False
+    ) -> Results[TopicName, None]:
+        """Increase the number of partitions of topics to the given totals. Raises as
+        `create` does."""
+        request = m.CreatePartitionsRequest(
+            topics=[
+                m.CreatePartitionsTopic(name=name, count=count, assignments=None)
+                for name, count in counts.items()
+            ],
+            timeout_ms=broker_timeout_ms(self._cluster.options),
+            validate_only=validate_only,
+        )
+        response = await call_controller(
+            self._cluster,
+            request,
+            m.CreatePartitionsResponse,
+            lambda response: (each.error_code for each in response.results),
+        )
+        return results_of(
+            counts,
+            {
+                each.name: _refused(each.name, each.error_code, each.error_message)
+                for each in response.results
+            },
+        )
 
 
-async def delete_topics(
-    cluster: Cluster, names: Iterable[TopicName]
-) -> Results[TopicName, None]:
-    """Delete topics with their records.
+class SyncTopics(SyncFamily[Topics]):
+    """The blocking methods of `Topics`."""
 
-    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
-    """
-    wanted = list(dict.fromkeys(names))
-    request = m.DeleteTopicsRequest(
-        topics=[m.DeleteTopicState(name=name) for name in wanted],
-        topic_names=wanted,
-        timeout_ms=broker_timeout_ms(cluster.options),
-    )
-    response = await call_controller(
-        cluster,
-        request,
-        m.DeleteTopicsResponse,
-        lambda response: (each.error_code for each in response.responses),
-    )
-    return results_of(
-        wanted,
-        {
-            each.name or "": _refused(each.name, each.error_code, each.error_message)
-            for each in response.responses
-        },
-    )
-
-
-async def create_partitions(
-    cluster: Cluster, counts: Mapping[TopicName, int], *, validate_only: bool = False
-) -> Results[TopicName, None]:
-    """Increase the number of partitions of topics to the given totals.
-
-    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
-    """
-    request = m.CreatePartitionsRequest(
-        topics=[
-            m.CreatePartitionsTopic(name=name, count=count, assignments=None)
-            for name, count in counts.items()
-        ],
-        timeout_ms=broker_timeout_ms(cluster.options),
-        validate_only=validate_only,
-    )
-    response = await call_controller(
-        cluster,
-        request,
-        m.CreatePartitionsResponse,
-        lambda response: (each.error_code for each in response.results),
-    )
-    return results_of(
-        counts,
-        {
-            each.name: _refused(each.name, each.error_code, each.error_message)
-            for each in response.results
-        },
-    )
+    describe = blocking(Topics.describe)
+    create = blocking(Topics.create)
+    delete = blocking(Topics.delete)
+    create_partitions = blocking(Topics.create_partitions)
 
 
 async def _fill_numbers(cluster: Cluster, topics: Iterable[m.CreatableTopic]) -> None:
     """Fill in the numbers that a broker before Kafka 2.4 does not choose, from the
     controller's settings. Raises the error of reading them."""
     # Imported here: newer brokers do not need it.
-    from coterie.client.admin.configs import ConfigResource, describe_configs
+    from coterie.client.admin.configs import ConfigResource, Configs
 
-    controller_id = (await describe_cluster(cluster)).controller_id
-    broker = ConfigResource(ConfigResourceType.BROKER, str(controller_id))
+    metadata = await Deadline(cluster).retrying(lambda: cluster.metadata([]))
+    broker = ConfigResource(ConfigResourceType.BROKER, str(metadata.controller_id))
     settings = {
         each.name: int(each.value or 1)
         for each in (
-            await describe_configs(cluster, [broker], names=_NUMBER_SETTINGS)
+            await Configs(cluster).describe([broker], names=_NUMBER_SETTINGS)
         ).one(broker)
     }
     partitions, replicas = (settings.get(name, 1) for name in _NUMBER_SETTINGS)

@@ -13,14 +13,16 @@ hanging, so an unavailable coordinator is an error and never a hanging transacti
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Final
 
-from coterie.client.admin.calls import Deadline, backoff_s, describe_cluster, in_chunks
+from coterie.client.admin.calls import Deadline, backoff_s, in_chunks, nodes_of
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.groups import Node
 from coterie.client.admin.leaders import Outcomes, ask_leaders
 from coterie.client.admin.results import (
@@ -30,6 +32,7 @@ from coterie.client.admin.results import (
     api_error,
     results_of,
 )
+from coterie.client.admin.topics import Topics
 from coterie.client.cluster import (
     TRANSACTION,
     Cluster,
@@ -168,84 +171,242 @@ class HangingTransaction:
     the producer."""
 
 
-async def list_transactions(
-    cluster: Cluster,
-    states: Collection[TransactionState],
-    producer_ids: Collection[ProducerId],
-    running_ms: int | None,
-    id_pattern: str | None,
-) -> TransactionListings:
-    """List the transactions of all brokers that match every filter."""
-    deadline = Deadline(cluster)
-    wanted = _PATTERN if id_pattern else _DURATION if running_ms else ANY_VERSION
-    request = m.ListTransactionsRequest(
-        state_filters=[each.value for each in states],
-        producer_id_filters=list(producer_ids),
-        duration_filter=running_ms or -1,
-        transactional_id_pattern=id_pattern,
-    )
+class Transactions(Family):
+    """Calls about transactions and their producers (KIP-664)."""
 
-    async def list_on(node: Node) -> list[TransactionListing] | CoterieError:
-        async def once() -> list[TransactionListing]:
-            response = await cluster.call(
-                request, m.ListTransactionsResponse, node_id=node.node_id, wanted=wanted
-            )
-            if response.error_code:
-                code = ErrorCode.read(response.error_code)
-                raise ApiError(code, f"{node} cannot list transactions: {code.name}")
-            return [
-                TransactionListing(
-                    each.transactional_id,
-                    each.producer_id,
-                    TransactionState.read(each.transaction_state),
-                    node.node_id,
+    async def list(
+        self,
+        *,
+        states: Collection[TransactionState] = (),
+        producer_ids: Collection[ProducerId] = (),
+        running_ms: int | None = None,
+        id_pattern: str | None = None,
+    ) -> TransactionListings:
+        """List the transactions of all brokers that match every filter; an empty filter
+        matches all.
+
+        `running_ms` selects transactions that started longer ago (ms), complete ones
+        too; `id_pattern` those whose transactional id matches a regular expression
+        (RE2J). Raises UnsupportedByBroker for brokers before Kafka 3.0, before 3.8 for
+        `running_ms` (KIP-994) and before 4.1 for `id_pattern` (KIP-1152).
+        """
+        deadline = Deadline(self._cluster)
+        wanted = _PATTERN if id_pattern else _DURATION if running_ms else ANY_VERSION
+        request = m.ListTransactionsRequest(
+            state_filters=[each.value for each in states],
+            producer_id_filters=list(producer_ids),
+            duration_filter=running_ms or -1,
+            transactional_id_pattern=id_pattern,
+        )
+
+        async def list_on(node: Node) -> list[TransactionListing] | CoterieError:
+            async def once() -> list[TransactionListing]:
+                response = await self._cluster.call(
+                    request,
+                    m.ListTransactionsResponse,
+                    node_id=node.node_id,
+                    wanted=wanted,
                 )
-                for each in response.transaction_states
+                if response.error_code:
+                    code = ErrorCode.read(response.error_code)
+                    raise ApiError(
+                        code, f"{node} cannot list transactions: {code.name}"
+                    )
+                return [
+                    TransactionListing(
+                        each.transactional_id,
+                        each.producer_id,
+                        TransactionState.read(each.transaction_state),
+                        node.node_id,
+                    )
+                    for each in response.transaction_states
+                ]
+
+            try:
+                return await deadline.retrying(once)
+            except UnsupportedByBroker:
+                raise  # without that filter the list would be incomplete
+            except CoterieError as error:
+                return error
+
+        nodes = await nodes_of(self._cluster, deadline)
+        outcomes = await asyncio.gather(*map(list_on, nodes))
+        listed: list[TransactionListing] = []
+        errors: dict[int, CoterieError] = {}
+        for node, outcome in zip(nodes, outcomes, strict=True):
+            if isinstance(outcome, CoterieError):
+                errors[node.node_id] = outcome
+            else:
+                listed += outcome
+        listed.sort(key=lambda each: each.transactional_id)
+        return TransactionListings(tuple(listed), errors)
+
+    async def describe(
+        self, transactional_ids: Iterable[str]
+    ) -> Results[str, TransactionDescription]:
+        """Describe the current or last transaction of transactional ids (KIP-664). One
+        that does not exist has the error TRANSACTIONAL_ID_NOT_FOUND.
+
+        Brokers before Kafka 3.0 have the error UnsupportedByBroker.
+        """
+        wanted = list(dict.fromkeys(transactional_ids))
+        deadline = Deadline(self._cluster)
+        outcomes: dict[str, TransactionDescription | CoterieError] = {}
+        pending, attempt = wanted, 1
+        while pending:
+            outcomes |= await _describe_once(self._cluster, deadline, pending)
+            delay_s = backoff_s(self._cluster.options, attempt)
+            if not deadline.leaves(delay_s):
+                break
+            pending = [
+                each
+                for each in pending
+                if isinstance(error := outcomes.get(each), CoterieError)
+                and is_retriable(error)
             ]
+            if pending:
+                await asyncio.sleep(delay_s)
+            attempt += 1
+        return results_of(wanted, outcomes)
 
-        try:
-            return await deadline.retrying(once)
-        except UnsupportedByBroker:
-            raise  # a list without that filter would be incomplete in an unknown way
-        except CoterieError as error:
-            return error
+    async def describe_producers(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
+        """Describe the producers with recent records in partitions, and their open
+        transactions (KIP-664). It needs READ on the topic and Kafka 2.8."""
 
-    nodes = (await describe_cluster(cluster, deadline)).nodes
-    outcomes = await asyncio.gather(*map(list_on, nodes))
-    listed: list[TransactionListing] = []
-    errors: dict[int, CoterieError] = {}
-    for node, outcome in zip(nodes, outcomes, strict=True):
-        if isinstance(outcome, CoterieError):
-            errors[node.node_id] = outcome
-        else:
-            listed += outcome
-    listed.sort(key=lambda each: each.transactional_id)
-    return TransactionListings(tuple(listed), errors)
+        async def ask(
+            node_id: int, wanted: Mapping[TopicPartition, None]
+        ) -> Outcomes[tuple[ProducerState, ...]]:
+            topics: dict[TopicName, list[int]] = defaultdict(list)
+            for each in wanted:
+                topics[each.topic].append(each.partition)
+            request = m.DescribeProducersRequest(
+                topics=[
+                    m.ProducersTopicRequest(name=name, partition_indexes=indexes)
+                    for name, indexes in topics.items()
+                ]
+            )
+            response = await self._cluster.call(
+                request, m.DescribeProducersResponse, node_id=node_id
+            )
+            outcomes: dict[
+                TopicPartition, tuple[ProducerState, ...] | CoterieError
+            ] = {}
+            for topic in response.topics:
+                for described in topic.partitions:
+                    at = TopicPartition(topic.name, described.partition_index)
+                    name = f"partition {at.topic}-{at.partition}"
+                    outcomes[at] = (
+                        api_error(described.error_code, name, described.error_message)
+                        if described.error_code
+                        else tuple(map(_producer, described.active_producers))
+                    )
+            return outcomes
 
+        return await ask_leaders(
+            self._cluster, dict.fromkeys(partitions), ask, progress
+        )
 
-async def describe_transactions(
-    cluster: Cluster, transactional_ids: Iterable[str]
-) -> Results[str, TransactionDescription]:
-    """Describe transactions by their coordinators; retry retriable errors."""
-    wanted = list(dict.fromkeys(transactional_ids))
-    deadline = Deadline(cluster)
-    outcomes: dict[str, TransactionDescription | CoterieError] = {}
-    pending, attempt = wanted, 1
-    while pending:
-        outcomes |= await _describe_once(cluster, deadline, pending)
-        delay_s = backoff_s(cluster.options, attempt)
-        if not deadline.leaves(delay_s):
-            break
-        pending = [
-            each
-            for each in pending
-            if isinstance(error := outcomes.get(each), CoterieError)
-            and is_retriable(error)
+    async def find_hanging(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        older_than_ms: int = 900_000,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, tuple[HangingTransaction, ...]]:
+        """Find open transactions that their coordinators do not have, so that nothing
+        but `abort` ends them; None means every partition.
+
+        Only transactions without a record for `older_than_ms` are checked (default: the
+        default of `transaction.max.timeout.ms`). Raises the errors of
+        `Topics.describe` and of nodes that cannot list transactions, and
+        UnsupportedByBroker for brokers before Kafka 3.0.
+        """
+        if partitions is None:
+            topics = (await Topics(self._cluster).describe()).all()
+            partitions = [at for each in topics.values() for at in each.all_partitions]
+        wanted = list(dict.fromkeys(partitions))
+        described = await self.describe_producers(wanted, progress=progress)
+        limit_ms = time.time_ns() // 1_000_000 - older_than_ms
+        candidates = [
+            (OpenTransaction.of(at, each), each.last_timestamp_ms)
+            for at, states in described.values.items()
+            for each in states
+            if each.transaction_start is not None and each.last_timestamp_ms <= limit_ms
         ]
-        if pending:
-            await asyncio.sleep(delay_s)
-        attempt += 1
-    return results_of(wanted, outcomes)
+        outcomes: dict[TopicPartition, CoterieError] = dict(described.errors)
+        found: dict[TopicPartition, list[HangingTransaction]] = defaultdict(list)
+        if candidates:
+            producers = {each.producer_id for each, _ in candidates}
+            listed = await self.list(producer_ids=producers)
+            names = {each.producer_id: each.transactional_id for each in listed.all()}
+            current = await self.describe(names.values())
+            for each, timestamp_ms in candidates:
+                name = names.get(each.producer_id)
+                verdict = _is_hanging(each, name, current)
+                if isinstance(verdict, CoterieError):
+                    outcomes[each.partition] = verdict
+                elif verdict:
+                    hanging = HangingTransaction(each, timestamp_ms, name)
+                    found[each.partition].append(hanging)
+        return Results(
+            {at: tuple(found[at]) for at in wanted if at not in outcomes},
+            {at: outcomes[at] for at in wanted if at in outcomes},
+        )
+
+    async def abort(
+        self, aborted: Iterable[OpenTransaction]
+    ) -> Results[OpenTransaction, None]:
+        """Write abort markers for open transactions, whatever their coordinators know.
+
+        Abort only transactions that `find_hanging` returned: a marker for
+        one that is in progress splits it, with some partitions aborted and others
+        committed. It needs CLUSTER_ACTION on the cluster and Kafka 2.8.
+        """
+        wanted = list(dict.fromkeys(aborted))
+        outcomes: dict[OpenTransaction, CoterieError | None] = {}
+
+        async def ask(
+            node_id: int, own: Mapping[TopicPartition, OpenTransaction]
+        ) -> Outcomes[None]:
+            request = m.WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
+            response = await self._cluster.call(
+                request, m.WriteTxnMarkersResponse, node_id=node_id
+            )
+            codes = {
+                (marker.producer_id, topic.name, each.partition_index): each.error_code
+                for marker in response.markers
+                for topic in marker.topics
+                for each in topic.partitions
+            }
+            return {
+                at: _marker_error(code, at) if code else None
+                for at, each in own.items()
+                if (code := codes.get((each.producer_id, *at))) is not None
+            }
+
+        pending = wanted
+        while pending:
+            turn = {each.partition: each for each in reversed(pending)}
+            results = await ask_leaders(self._cluster, turn, ask)
+            for at, each in turn.items():
+                outcomes[each] = results.errors.get(at)
+            pending = [each for each in pending if each not in outcomes]
+        return results_of(wanted, outcomes)
+
+
+class SyncTransactions(SyncFamily[Transactions]):
+    """The blocking methods of `Transactions`."""
+
+    list = blocking(Transactions.list)
+    describe = blocking(Transactions.describe)
+    describe_producers = blocking(Transactions.describe_producers)
+    find_hanging = blocking(Transactions.find_hanging)
+    abort = blocking(Transactions.abort)
 
 
 async def _describe_once(
@@ -338,43 +499,6 @@ def _description(node: Node, each: m.DescribedTransaction) -> TransactionDescrip
     )
 
 
-async def describe_producers(
-    cluster: Cluster,
-    partitions: Iterable[TopicPartition],
-    progress: Progress | None = None,
-) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-    """Describe the producers of partitions, by the leaders."""
-
-    async def ask(
-        node_id: int, wanted: Mapping[TopicPartition, None]
-    ) -> Outcomes[tuple[ProducerState, ...]]:
-        topics: dict[TopicName, list[int]] = defaultdict(list)
-        for each in wanted:
-            topics[each.topic].append(each.partition)
-        request = m.DescribeProducersRequest(
-            topics=[
-                m.ProducersTopicRequest(name=name, partition_indexes=indexes)
-                for name, indexes in topics.items()
-            ]
-        )
-        response = await cluster.call(
-            request, m.DescribeProducersResponse, node_id=node_id
-        )
-        outcomes: dict[TopicPartition, tuple[ProducerState, ...] | CoterieError] = {}
-        for topic in response.topics:
-            for described in topic.partitions:
-                at = TopicPartition(topic.name, described.partition_index)
-                name = f"partition {at.topic}-{at.partition}"
-                outcomes[at] = (
-                    api_error(described.error_code, name, described.error_message)
-                    if described.error_code
-                    else tuple(map(_producer, described.active_producers))
-                )
-        return outcomes
-
-    return await ask_leaders(cluster, dict.fromkeys(partitions), ask, progress)
-
-
 def _producer(each: m.DescribedProducer) -> ProducerState:
     epoch, start = each.coordinator_epoch, each.current_txn_start_offset
     return ProducerState(
@@ -384,48 +508,6 @@ def _producer(each: m.DescribedProducer) -> ProducerState:
         each.last_timestamp,
         epoch if epoch >= 0 else None,
         start if start >= 0 else None,
-    )
-
-
-async def find_hanging_transactions(
-    cluster: Cluster,
-    partitions: Iterable[TopicPartition],
-    older_than_ms: int,
-    clock_ms: Callable[[], int],
-    progress: Progress | None = None,
-) -> Results[TopicPartition, tuple[HangingTransaction, ...]]:
-    """Find the hanging transactions of partitions.
-
-    `clock_ms` returns the time (ms since 1970, UTC). Raises the first error of a broker
-    that cannot list its transactions.
-    """
-    wanted = list(dict.fromkeys(partitions))
-    described = await describe_producers(cluster, wanted, progress)
-    limit_ms = clock_ms() - older_than_ms
-    candidates = [
-        (OpenTransaction.of(at, each), each.last_timestamp_ms)
-        for at, states in described.values.items()
-        for each in states
-        if each.transaction_start is not None and each.last_timestamp_ms <= limit_ms
-    ]
-    outcomes: dict[TopicPartition, CoterieError] = dict(described.errors)
-    found: dict[TopicPartition, list[HangingTransaction]] = defaultdict(list)
-    if candidates:
-        producers = {each.producer_id for each, _ in candidates}
-        listed = await list_transactions(cluster, (), producers, None, None)
-        names = {each.producer_id: each.transactional_id for each in listed.all()}
-        current = await describe_transactions(cluster, names.values())
-        for each, timestamp_ms in candidates:
-            name = names.get(each.producer_id)
-            verdict = _is_hanging(each, name, current)
-            if isinstance(verdict, CoterieError):
-                outcomes[each.partition] = verdict
-            elif verdict:
-                hanging = HangingTransaction(each, timestamp_ms, name)
-                found[each.partition].append(hanging)
-    return Results(
-        {at: tuple(found[at]) for at in wanted if at not in outcomes},
-        {at: outcomes[at] for at in wanted if at in outcomes},
     )
 
 
@@ -445,42 +527,6 @@ def _is_hanging(
         and error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     )
     return True if is_unknown else error
-
-
-async def abort_transactions(
-    cluster: Cluster, transactions: Iterable[OpenTransaction]
-) -> Results[OpenTransaction, None]:
-    """Write abort markers by the leaders; several of one partition in turn."""
-    wanted = list(dict.fromkeys(transactions))
-    outcomes: dict[OpenTransaction, CoterieError | None] = {}
-
-    async def ask(
-        node_id: int, own: Mapping[TopicPartition, OpenTransaction]
-    ) -> Outcomes[None]:
-        request = m.WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
-        response = await cluster.call(
-            request, m.WriteTxnMarkersResponse, node_id=node_id
-        )
-        codes = {
-            (marker.producer_id, topic.name, each.partition_index): each.error_code
-            for marker in response.markers
-            for topic in marker.topics
-            for each in topic.partitions
-        }
-        return {
-            at: _marker_error(code, at) if code else None
-            for at, each in own.items()
-            if (code := codes.get((each.producer_id, *at))) is not None
-        }
-
-    pending = wanted
-    while pending:
-        turn = {each.partition: each for each in reversed(pending)}
-        results = await ask_leaders(cluster, turn, ask)
-        for at, each in turn.items():
-            outcomes[each] = results.errors.get(at)
-        pending = [each for each in pending if each not in outcomes]
-    return results_of(wanted, outcomes)
 
 
 def _marker(transaction: OpenTransaction) -> m.WritableTxnMarker:

@@ -15,8 +15,8 @@ from typing import Final
 
 from coterie.auth.scram import ITERATIONS_MIN, salted_password
 from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
-from coterie.client.cluster import Cluster
 from coterie.client.secret import Secret
 from coterie.errors import CoterieError
 from coterie.types import ScramMechanism
@@ -57,62 +57,79 @@ SALT_BYTES: Final = 32
 _MECHANISMS: Final = frozenset(ScramMechanism)
 
 
-async def describe_scram_users(
-    cluster: Cluster, users: Iterable[str] | None = None
-) -> Results[str, tuple[ScramInfo, ...]]:
-    """Describe the SCRAM credentials of users; None means all users with any."""
-    named = None if users is None else list(dict.fromkeys(users))
-    if named == []:
-        return Results()  # in the protocol, an empty list means all users
-    request = m.DescribeUserScramCredentialsRequest(
-        users=None if named is None else [m.UserName(name=name) for name in named]
-    )
-    response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, m.DescribeUserScramCredentialsResponse)
-    )
-    if response.error_code:
-        raise api_error(
-            response.error_code, "to describe users", response.error_message
+class ScramUsers(Family):
+    """Calls about SCRAM credentials of users."""
+
+    async def describe(
+        self, names: Iterable[str] | None = None
+    ) -> Results[str, tuple[ScramInfo, ...]]:
+        """Describe the SCRAM credentials of users; None means every user that has any.
+
+        Mechanisms of newer brokers are left out. Raises ApiError, and
+        UnsupportedByBroker for brokers before Kafka 2.7.
+        """
+        named = None if names is None else list(dict.fromkeys(names))
+        if named == []:
+            return Results()  # in the protocol, an empty list means all users
+        request = m.DescribeUserScramCredentialsRequest(
+            users=None if named is None else [m.UserName(name=name) for name in named]
         )
-    values: dict[str, tuple[ScramInfo, ...]] = {}
-    errors: dict[str, CoterieError] = {}
-    for each in response.results:
-        if each.error_code:
-            errors[each.user] = api_error(
-                each.error_code, f"user {each.user}", each.error_message
+        response = await Deadline(self._cluster).retrying(
+            lambda: self._cluster.call(request, m.DescribeUserScramCredentialsResponse)
+        )
+        if response.error_code:
+            raise api_error(
+                response.error_code, "to describe users", response.error_message
             )
-        else:
-            values[each.user] = tuple(
-                ScramInfo(ScramMechanism(info.mechanism), info.iterations)
-                for info in each.credential_infos
-                if info.mechanism in _MECHANISMS
-            )
-    return Results(values, errors)
+        values: dict[str, tuple[ScramInfo, ...]] = {}
+        errors: dict[str, CoterieError] = {}
+        for each in response.results:
+            if each.error_code:
+                errors[each.user] = api_error(
+                    each.error_code, f"user {each.user}", each.error_message
+                )
+            else:
+                values[each.user] = tuple(
+                    ScramInfo(ScramMechanism(info.mechanism), info.iterations)
+                    for info in each.credential_infos
+                    if info.mechanism in _MECHANISMS
+                )
+        return Results(values, errors)
+
+    async def alter(
+        self, changes: Iterable[ScramUpsertion | ScramDeletion]
+    ) -> Results[str, None]:
+        """Set and delete SCRAM credentials, one change for each user (KIP-554).
+
+        Passwords are salted and hashed before they are sent. Raises as
+        `Topics.create` does.
+        """
+        wanted = list(changes)
+        request = await asyncio.to_thread(_request, wanted)
+        response = await call_controller(
+            self._cluster,
+            request,
+            m.AlterUserScramCredentialsResponse,
+            lambda response: (each.error_code for each in response.results),
+        )
+        return results_of(
+            dict.fromkeys(each.user for each in wanted),
+            {
+                each.user: api_error(
+                    each.error_code, f"user {each.user}", each.error_message
+                )
+                if each.error_code
+                else None
+                for each in response.results
+            },
+        )
 
 
-async def alter_scram_users(
-    cluster: Cluster, changes: Iterable[ScramUpsertion | ScramDeletion]
-) -> Results[str, None]:
-    """Set and delete credentials; brokers accept one change per user in a request."""
-    wanted = list(changes)
-    request = await asyncio.to_thread(_request, wanted)
-    response = await call_controller(
-        cluster,
-        request,
-        m.AlterUserScramCredentialsResponse,
-        lambda response: (each.error_code for each in response.results),
-    )
-    return results_of(
-        dict.fromkeys(each.user for each in wanted),
-        {
-            each.user: api_error(
-                each.error_code, f"user {each.user}", each.error_message
-            )
-            if each.error_code
-            else None
-            for each in response.results
-        },
-    )
+class SyncScramUsers(SyncFamily[ScramUsers]):
+    """The blocking methods of `ScramUsers`."""
+
+    describe = blocking(ScramUsers.describe)
+    alter = blocking(ScramUsers.alter)
 
 
 def _request(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from coterie.broker.runtime.data import DataPlane
-from coterie.client.admin.configs import describe_configs, list_config_resources
+from coterie.client.admin.configs import Configs
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.gateway.upstream.poller import Poller
@@ -60,8 +60,8 @@ class GroupConfigFeed:
 
     async def _read(self) -> None:
         kind = ConfigResourceType.GROUP
-        listed = await list_config_resources(self._cluster, [kind])
-        described = await describe_configs(self._cluster, listed)
+        listed = await Configs(self._cluster).list_resources([kind])
+        described = await Configs(self._cluster).describe(listed)
         found: dict[GroupId, Mapping[str, str]] = {
             resource.name: {
                 entry.name: entry.value

@@ -51,8 +51,8 @@ async def open_topic(
     An existing topic keeps its partitions: their count maps groups to shards. Raises
     ApiError and the errors of `AdminClient`.
     """
-    cluster = await admin.describe_cluster()
-    described = await admin.describe_topics([name])
+    cluster = await admin.brokers.describe()
+    described = await admin.topics.describe([name])
     topic = described.values.get(name)
     if topic is None:
         error = described.errors[name]
@@ -66,7 +66,7 @@ async def open_topic(
             replication_factor,
             _configs(replication_factor, message_bytes_max),
         )
-        created = await admin.create_topics([new])
+        created = await admin.topics.create([new])
         failed = created.errors.get(name)
         # Another node may have created it meanwhile.
         if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -83,7 +83,7 @@ async def _created(admin: AdminClient, name: TopicName) -> TopicDescription:
     loop = asyncio.get_running_loop()
     until_s = loop.time() + admin.cluster.options.api_timeout_ms / 1000
     while True:
-        described = await admin.describe_topics([name])
+        described = await admin.topics.describe([name])
         error = described.errors.get(name)
         is_unknown = _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not is_unknown or loop.time() > until_s:

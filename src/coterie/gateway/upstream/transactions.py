@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from coterie.client.admin.fetch import fetch_log
-from coterie.client.admin.transactions import describe_producers
+from coterie.client.admin.transactions import Transactions
 from coterie.client.cluster import (
     TRANSACTION,
     Cluster,
@@ -194,7 +194,9 @@ class TransactionClient:
         where = TopicPartition(self._topic, shard)
         try:
             async with asyncio.timeout(LIMIT_S):
-                described = await describe_producers(self._clusters[0], [where])
+                described = await Transactions(self._clusters[0]).describe_producers(
+                    [where]
+                )
         except TimeoutError:
             raise RequestTimedOut(f"the producers of {where} are unknown") from None
         error = described.errors.get(where)

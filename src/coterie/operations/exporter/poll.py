@@ -139,7 +139,7 @@ class Poller:
         """Poll once. Raises CoterieError when the cluster cannot be reached."""
         plan, admin = self._plan, self._admin
         began_s, cpu_began_s = time.monotonic(), time.thread_time()
-        cluster = await admin.describe_cluster()
+        cluster = await admin.brokers.describe()
         selected = await select_groups(admin, plan.selection, must_list=True)
         if selected.node_errors and not selected.groups:
             raise next(iter(selected.node_errors.values()))

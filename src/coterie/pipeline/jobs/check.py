@@ -147,19 +147,19 @@ async def fetch_cluster_state(admin: AdminClient, lake: Lake) -> ClusterState:
     Raises SettingError when the lake belongs to another cluster, and ClientError or
     ApiError when a broker does not list its groups.
     """
-    cluster_id = (await admin.describe_cluster()).cluster_id
+    cluster_id = (await admin.brokers.describe()).cluster_id
     if None is not lake.identity.cluster_id != cluster_id is not None:
         raise SettingError(
             f"{lake.storage} holds cluster {lake.identity.cluster_id}, but the brokers"
             f" are of cluster {cluster_id}: use the brokers that the lake was made from"
         )
-    listings = await admin.list_groups()
+    listings = await admin.groups.list()
     for error in listings.errors.values():
         raise error
     listed = [each.group_id for each in listings.groups if each.type in _COMPARED_TYPES]
-    groups = await admin.describe_groups(listed)
-    offsets = await admin.list_groups_offsets(dict.fromkeys(listed))
-    topics = (await admin.describe_topics()).values.values()
+    groups = await admin.groups.describe(listed)
+    offsets = await admin.group_offsets.fetch_many(dict.fromkeys(listed))
+    topics = (await admin.topics.describe()).values.values()
     # A group that was deleted after the listing is not an error.
     errors = {
         group_id: error

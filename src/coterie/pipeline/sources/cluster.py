@@ -26,11 +26,11 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from coterie.client.admin.calls import describe_cluster
-from coterie.client.admin.configs import ConfigResource, describe_configs
+from coterie.client.admin.brokers import Brokers
+from coterie.client.admin.configs import ConfigResource, Configs
 from coterie.client.admin.fetch import FetchResult, fetch_log
-from coterie.client.admin.log_offsets import EARLIEST, LATEST, list_offsets
-from coterie.client.admin.topics import describe_topics
+from coterie.client.admin.log_offsets import EARLIEST, LATEST, Logs
+from coterie.client.admin.topics import Topics
 from coterie.client.cluster import Cluster
 from coterie.client.loop_thread import LoopThread
 from coterie.client.settings.portable import PortableSettings
@@ -107,7 +107,7 @@ class ClusterSource:
     def cluster_id(self) -> str | None:
         """Return the cluster id. Raises ClientError."""
         with ClusterConnection(self.settings) as connection:
-            return connection.wait(describe_cluster(connection.cluster)).cluster_id
+            return connection.wait(Brokers(connection.cluster).describe()).cluster_id
 
     def check(self) -> None:
         """Check that the cluster can be reached and its offsets topic be described.
@@ -145,9 +145,9 @@ class ClusterSource:
 
 
 async def _fetch_retention_ms(cluster: Cluster) -> int | None:
-    nodes = (await describe_cluster(cluster)).nodes
+    nodes = (await Brokers(cluster).describe()).nodes
     broker = ConfigResource(ConfigResourceType.BROKER, str(nodes[0].node_id))
-    described = await describe_configs(cluster, [broker], names=[_RETENTION])
+    described = await Configs(cluster).describe([broker], names=[_RETENTION])
     # Reading it takes the permission DescribeConfigs on the cluster.
     entries = described.values.get(broker, ())
     values = [entry.value for entry in entries if entry.name == _RETENTION]
@@ -155,7 +155,7 @@ async def _fetch_retention_ms(cluster: Cluster) -> int | None:
 
 
 async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
-    topics = await describe_topics(cluster, [OFFSETS_TOPIC])
+    topics = await Topics(cluster).describe([OFFSETS_TOPIC])
     error = topics.errors.get(OFFSETS_TOPIC)
     if isinstance(error, ApiError) and (
         error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -168,9 +168,9 @@ async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
         # In this order no offset is higher than one that is fetched after it.
         earliest = dict.fromkeys(partitions, EARLIEST)
         latest = dict.fromkeys(partitions, LATEST)
-        starts = (await list_offsets(cluster, earliest)).all()
-        stables = (await list_offsets(cluster, latest, committed_only=True)).all()
-        ends = (await list_offsets(cluster, latest)).all()
+        starts = (await Logs(cluster).list_offsets(earliest)).all()
+        stables = (await Logs(cluster).list_offsets(latest, committed_only=True)).all()
+        ends = (await Logs(cluster).list_offsets(latest)).all()
     except CoterieError as refused:
         raise _with_remedy(refused) from refused
     return {
@@ -244,7 +244,7 @@ class _RangeReader:
                 raise _with_remedy(error) from error
             specs = {self._partition: EARLIEST}
             starts = self._connection.wait(
-                list_offsets(self._connection.cluster, specs)
+                Logs(self._connection.cluster).list_offsets(specs)
             )
             start = starts.one(self._partition).offset
             if start <= at:
@@ -349,19 +349,19 @@ async def sample_cluster(cluster: Cluster, from_us: int = 0) -> Any:
     """
     topics = [
         topic
-        for topic in (await describe_topics(cluster)).values.values()
+        for topic in (await Topics(cluster).describe()).values.values()
         if not topic.is_internal
     ]
     partitions = [each for topic in topics for each in topic.all_partitions]
     latest = dict.fromkeys(partitions, LATEST)
     starts, stables = await asyncio.gather(
-        list_offsets(cluster, dict.fromkeys(partitions, EARLIEST)),
-        list_offsets(cluster, latest, committed_only=True),
+        Logs(cluster).list_offsets(dict.fromkeys(partitions, EARLIEST)),
+        Logs(cluster).list_offsets(latest, committed_only=True),
     )
     # End offsets are fetched last, so that no start offset and no stable offset is
     # higher.
     at_us, before_s = max(int(time.time() * _US), from_us), time.monotonic()
-    ends = await list_offsets(cluster, latest)
+    ends = await Logs(cluster).list_offsets(latest)
     round_trip_ms = int((time.monotonic() - before_s) * 1_000)
     rows = []
     for topic in topics:

@@ -66,7 +66,7 @@ async def kill_nodes_under_transactions(
     targets = sorted({work.target for work in works})
     async with AdminClient(world.cluster.bootstrap) as admin:
         topics = [NewTopic(each, _PARTITIONS) for each in (source, *targets)]
-        created = await admin.create_topics(topics)
+        created = await admin.topics.create(topics)
         assert not created.errors, created.errors
     start = await asyncio.to_thread(
         copier_starter, client, world.cluster.jars, world.directory / client

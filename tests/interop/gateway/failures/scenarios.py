@@ -275,7 +275,7 @@ async def _replicated(world: World) -> None:
     topic = f"__coterie_{world.gateway.name}"
     async with AdminClient(world.cluster.bootstrap) as admin, asyncio.timeout(WAIT_S):
         while True:
-            described = (await admin.describe_topics([topic])).values.get(topic)
+            described = (await admin.topics.describe([topic])).values.get(topic)
             if described is not None and all(
                 len(each.in_sync) == _REPLICAS for each in described.partitions
             ):

@@ -65,7 +65,7 @@ async def started(
         sys.stderr.write(f"{time.monotonic() - began_s:7.1f} s  {text}\n")
 
     async with AdminClient(cluster.bootstrap) as admin:
-        created = await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+        created = await admin.topics.create([NewTopic(TOPIC, PARTITIONS)])
         assert not created.errors, created.errors
     words = _SETTINGS
     if not isinstance(cluster, KafkaCluster):

@@ -35,7 +35,7 @@ def ids(groups: tuple[GroupListing, ...]) -> list[str]:
 async def test_list_groups_is_sent_to_every_broker() -> None:
     async with ScriptedCoordinators(3) as coordinators, coordinators.admin() as admin:
         coordinators.where = {"c": 0, "a": 1, "b": 2}
-        listed = await admin.list_groups()
+        listed = await admin.groups.list()
         assert ids(listed.groups) == ["a", "b", "c"]
         assert [group.coordinator_id for group in listed.groups] == [1, 2, 0]
         assert listed.errors == {}
@@ -59,7 +59,7 @@ async def test_a_listing_has_the_fields_of_the_brokers_version(
         coordinators.admin() as admin,
     ):
         coordinators.where = {"g": 0}
-        listings = await admin.list_groups()
+        listings = await admin.groups.list()
         assert listings.groups == (GroupListing("g", "consumer", state, kind, 0),)
         assert listings.classic_only == (set() if kind else {0})
 
@@ -72,13 +72,13 @@ async def test_a_broker_between_kip_848_and_list_groups_v5_may_have_other_groups
         ScriptedCoordinators(1, versions) as coordinators,
         coordinators.admin() as admin,
     ):
-        assert (await admin.list_groups()).classic_only == set()
+        assert (await admin.groups.list()).classic_only == set()
 
 
 @pytest.mark.fact("E29-01")
 async def test_list_groups_filters_are_sent_with_the_names_that_kafka_uses() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        await admin.list_groups(
+        await admin.groups.list(
             states=[GroupState.STABLE, GroupState.EMPTY], types=[GroupType.CONSUMER]
         )
         (request,) = coordinators.asked(m.ListGroupsRequest)
@@ -105,7 +105,7 @@ async def test_a_filter_on_an_old_broker_raises(
         coordinators.admin() as admin,
     ):
         with pytest.raises(UnsupportedByBroker, match="is needed"):
-            await admin.list_groups(**filters)
+            await admin.groups.list(**filters)
         assert coordinators.count(m.ListGroupsRequest) == 0
 
 
@@ -115,7 +115,7 @@ async def test_states_are_filtered_from_version_4_on() -> None:
         ScriptedCoordinators(1, KAFKA_2_8) as coordinators,
         coordinators.admin() as admin,
     ):
-        await admin.list_groups(states=[GroupState.STABLE])
+        await admin.groups.list(states=[GroupState.STABLE])
         (request,) = coordinators.asked(m.ListGroupsRequest)
         assert request.states_filter == ["Stable"]
 
@@ -125,7 +125,7 @@ async def test_a_loading_broker_is_retried() -> None:
         coordinators.brokers[0].answers[ApiKey.LIST_GROUPS] = in_turn(
             m.ListGroupsResponse(error_code=LOADING), m.ListGroupsResponse()
         )
-        listed = await admin.list_groups()
+        listed = await admin.groups.list()
         assert (listed.groups, listed.errors) == ((), {})
         assert coordinators.count(m.ListGroupsRequest) == 2
 
@@ -140,7 +140,7 @@ async def test_a_list_groups_error_belongs_to_its_broker(code: ErrorCode) -> Non
         coordinators.where = {"a": 0, "b": 1}
         answer = m.ListGroupsResponse(error_code=code)
         coordinators.brokers[1].answers[ApiKey.LIST_GROUPS] = lambda _: answer
-        listed = await admin.list_groups()
+        listed = await admin.groups.list()
         assert ids(listed.groups) == ["a"]
         error = listed.errors[1]
         assert isinstance(error, ApiError)
@@ -154,7 +154,7 @@ async def test_an_unavailable_broker_does_not_affect_other_listings() -> None:
     ):
         coordinators.where = {"a": 0, "b": 1}
         coordinators.brokers[1]._server.close()
-        listed = await admin.list_groups()
+        listed = await admin.groups.list()
         assert ids(listed.groups) == ["a"]
         assert isinstance(listed.errors[1], ConnectionLost)
 
@@ -163,7 +163,7 @@ async def test_a_broker_without_list_groups_has_its_own_error() -> None:
     async with ScriptedCoordinators(2) as coordinators, coordinators.admin() as admin:
         coordinators.where = {"a": 0}
         coordinators.brokers[1].versions[ApiKey.LIST_GROUPS] = Versions(90, 91)
-        listed = await admin.list_groups()
+        listed = await admin.groups.list()
         assert ids(listed.groups) == ["a"]
         assert isinstance(listed.errors[1], UnsupportedByBroker)
 
@@ -175,7 +175,7 @@ async def test_list_groups_raises_when_no_broker_is_reachable() -> None:
     ):
         coordinators.brokers[0]._server.close()
         with pytest.raises(ConnectionLost):
-            await admin.list_groups()
+            await admin.groups.list()
 
 
 @pytest.mark.slow
@@ -195,12 +195,12 @@ async def test_the_last_failure_is_raised_at_the_deadline(
     ):
         coordinators.brokers[0].answers[ApiKey.METADATA] = in_turn(first, SILENCE)
         with pytest.raises(ClientError, match=expected):
-            await admin.describe_cluster()
+            await admin.brokers.describe()
 
 
 async def test_a_cluster_is_described_by_any_broker() -> None:
     async with ScriptedCoordinators(2) as coordinators, coordinators.admin() as admin:
-        cluster = await admin.describe_cluster()
+        cluster = await admin.brokers.describe()
         assert (cluster.cluster_id, cluster.controller_id) == ("coordinators", 0)
         assert [node.port for node in cluster.nodes] == [
             broker.port for broker in coordinators.brokers

@@ -16,9 +16,9 @@ async def test_each_broker_has_its_versions_or_an_error() -> None:
     with ThreadServer(node_count=2) as server:
         host, port = server.addresses[0]
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
-            nodes = [each.node_id for each in (await admin.describe_cluster()).nodes]
-            every = await admin.describe_api_versions()
-            some = await admin.describe_api_versions([nodes[0], 99])
+            nodes = [each.node_id for each in (await admin.brokers.describe()).nodes]
+            every = await admin.brokers.describe_api_versions()
+            some = await admin.brokers.describe_api_versions([nodes[0], 99])
     assert sorted(every.all()) == sorted(nodes)
     assert every.one(nodes[1]) == {int(key): each for key, each in ADVERTISED.items()}
     assert list(some.values) == [nodes[0]]

@@ -20,15 +20,15 @@ async def test_sizes_are_known_by_node_and_an_unknown_node_has_an_error() -> Non
     with ThreadServer(node_count=2) as server:
         host, port = server.addresses[0]
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
-            (await admin.create_topics([NewTopic("t", 1, 1)])).all()
-            (topic,) = (await admin.describe_topics(["t"])).all().values()
+            (await admin.topics.create([NewTopic("t", 1, 1)])).all()
+            (topic,) = (await admin.topics.describe(["t"])).all().values()
             leader = topic.partitions[0].leader_id
-            nodes = [each.node_id for each in (await admin.describe_cluster()).nodes]
+            nodes = [each.node_id for each in (await admin.brokers.describe()).nodes]
             with server.client(nodes.index(leader)) as client:
                 batch = batch_of(b"a", b"b")
                 client.call(produce_request(batch, topic="t"), BY_NAME)
-            described = await admin.describe_log_dirs()
-            missing = await admin.describe_log_dirs([99])
+            described = await admin.brokers.describe_log_dirs()
+            missing = await admin.brokers.describe_log_dirs([99])
     assert sorted(described.all()) == sorted(nodes)
     (log_dir,) = described.one(leader)
     assert log_dir.sizes[TopicPartition("t", 0)] == len(batch)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.client import AdminClient
-from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_calls import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
@@ -88,7 +88,7 @@ async def test_a_failed_deletion_does_not_affect_other_groups() -> None:
         ]
         answer = m.DeleteGroupsResponse(results=told)
         coordinators.brokers[0].answers[ApiKey.DELETE_GROUPS] = lambda _: answer
-        results = await admin.delete_groups("abc")
+        results = await admin.groups.delete("abc")
         assert results.values == {"b": None}
         assert codes(results) == {
             "a": ErrorCode.NON_EMPTY_GROUP,
@@ -104,7 +104,7 @@ async def test_delete_groups_is_not_emulated_on_an_old_broker() -> None:
         ScriptedCoordinators(1, KAFKA_0_11) as coordinators,
         coordinators.admin() as admin,
     ):
-        results = await admin.delete_groups(["a", "b"])
+        results = await admin.groups.delete(["a", "b"])
         assert results.values == {}
         for error in results.errors.values():
             assert isinstance(error, UnsupportedByBroker)
@@ -128,7 +128,7 @@ async def test_an_admin_commit_has_no_member_and_no_epoch(
         done = ErrorCode.NONE
         answer = committed((T0, done), (T1, done), (U0, done))
         coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
-        results = await admin.alter_group_offsets(
+        results = await admin.group_offsets.alter(
             "g",
             {
                 T0: CommittedOffset(5, 2, "why"),
@@ -160,7 +160,7 @@ async def test_each_partition_has_an_error_when_the_group_has_members() -> None:
         answer = committed((T0, UNKNOWN), (T1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
         offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
-        results = await admin.alter_group_offsets("g", offsets)
+        results = await admin.group_offsets.alter("g", offsets)
         assert results.values == {}
         assert codes(results) == {
             T0: UNKNOWN,
@@ -174,7 +174,7 @@ async def test_a_partition_missing_in_the_response_has_an_error() -> None:
         answer = committed((T0, ErrorCode.NONE))
         coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
         offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
-        results = await admin.alter_group_offsets("g", offsets)
+        results = await admin.group_offsets.alter("g", offsets)
         assert results.values == {T0: None}
         assert isinstance(results.errors[T1], MalformedFrame)
 
@@ -190,11 +190,11 @@ Change = Callable[[AdminClient], Any]
 
 
 async def alter(admin: AdminClient) -> Results[TopicPartition, None]:
-    return await admin.alter_group_offsets("g", {T0: CommittedOffset(1)})
+    return await admin.group_offsets.alter("g", {T0: CommittedOffset(1)})
 
 
 async def forget(admin: AdminClient) -> Results[TopicPartition, None]:
-    return await admin.delete_group_offsets("g", [T0])
+    return await admin.group_offsets.delete("g", [T0])
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_offsets_of_a_subscribed_topic_are_not_deleted() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = forgotten((T0, SUBSCRIBED), (T1, SUBSCRIBED), (U0, ErrorCode.NONE))
         coordinators.brokers[0].answers[ApiKey.OFFSET_DELETE] = lambda _: answer
-        results = await admin.delete_group_offsets("g", [T0, U0, T1])
+        results = await admin.group_offsets.delete("g", [T0, U0, T1])
         assert results.values == {U0: None}
         assert codes(results) == {T0: SUBSCRIBED, T1: SUBSCRIBED}
         (request,) = coordinators.asked(m.OffsetDeleteRequest)
@@ -256,7 +256,7 @@ async def test_an_old_broker_without_offset_delete_is_an_error() -> None:
         coordinators.admin() as admin,
     ):
         with pytest.raises(UnsupportedByBroker, match="does not serve OffsetDelete"):
-            await admin.delete_group_offsets("g", [T0])
+            await admin.group_offsets.delete("g", [T0])
 
 
 # Removal of members.
@@ -281,7 +281,9 @@ async def test_many_members_are_removed_in_one_request(reason: str, words: str) 
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, UNKNOWN)
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
-        results = await admin.remove_members("g", [ONE, STATIC, ONE], reason=reason)
+        results = await admin.groups.remove_members(
+            "g", [ONE, STATIC, ONE], reason=reason
+        )
         assert results.values == {ONE: None}
         assert codes(results) == {STATIC: UNKNOWN}
         (request,) = coordinators.asked(m.LeaveGroupRequest)
@@ -295,7 +297,7 @@ async def test_another_error_of_a_member_is_reported() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID)
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
-        results = await admin.remove_members("g", [STATIC])
+        results = await admin.groups.remove_members("g", [STATIC])
         assert "FENCED_INSTANCE_ID" in str(results.errors[STATIC])
 
 
@@ -303,7 +305,7 @@ async def test_a_reason_is_truncated_to_255_characters() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, ErrorCode.NONE)
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
-        await admin.remove_members("g", [ONE], reason="x" * 900)
+        await admin.groups.remove_members("g", [ONE], reason="x" * 900)
         (request,) = coordinators.asked(m.LeaveGroupRequest)
         assert len(request.members[0].reason) == 255
 
@@ -320,12 +322,15 @@ async def test_all_members_are_removed_and_static_ones_by_instance_id() -> None:
             groups=[group]
         )
         answers[ApiKey.LEAVE_GROUP] = lambda _: left(ErrorCode.NONE, ErrorCode.NONE)
-        assert (await admin.remove_members("g")).all() == {ONE: None, STATIC: None}
+        assert (await admin.groups.remove_members("g")).all() == {
+            ONE: None,
+            STATIC: None,
+        }
 
 
 async def test_remove_members_of_an_empty_group_sends_no_leave_group() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        assert await admin.remove_members("g") == Results()
+        assert await admin.groups.remove_members("g") == Results()
         assert coordinators.count(m.LeaveGroupRequest) == 0
 
 
@@ -335,7 +340,7 @@ async def test_a_member_missing_in_the_response_has_an_error() -> None:
             m.LeaveGroupResponse()
         )
         with pytest.raises(MalformedFrame, match="omits static member i2"):
-            await admin.remove_members("g", [STATIC])
+            await admin.groups.remove_members("g", [STATIC])
 
 
 async def test_members_are_removed_one_by_one_before_version_3() -> None:
@@ -349,7 +354,7 @@ async def test_members_are_removed_one_by_one_before_version_3() -> None:
                 error_code=UNKNOWN if request.member_id == "gone" else ErrorCode.NONE
             )
         )
-        results = await admin.remove_members("g", [ONE, STATIC, gone])
+        results = await admin.groups.remove_members("g", [ONE, STATIC, gone])
         assert results.values == {ONE: None}
         assert isinstance(results.errors.pop(STATIC), UnsupportedByBroker)  # type: ignore[attr-defined]
         assert codes(results) == {gone: UNKNOWN}
@@ -371,7 +376,7 @@ async def test_remove_members_raises_the_error_of_the_group(
         answer = m.LeaveGroupResponse(error_code=code)
         broker.answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         with pytest.raises(ApiError, match="group g") as caught:
-            await admin.remove_members("g", [ONE])
+            await admin.groups.remove_members("g", [ONE])
         assert caught.value.code is code
 
 
@@ -380,5 +385,5 @@ async def test_a_commit_to_a_share_group_is_explained() -> None:
         coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: committed(
             (T0, ErrorCode.GROUP_ID_NOT_FOUND)
         )
-        results = await admin.alter_group_offsets("g", {T0: CommittedOffset(1)})
+        results = await admin.group_offsets.alter("g", {T0: CommittedOffset(1)})
     assert "group g commits no offsets: it is a share group" in str(results.errors[T0])

@@ -1,0 +1,105 @@
+from coterie.operations.apply import (
+    OnResult as OnResult,
+    apply_items as apply_items,
+    check_items as check_items,
+)
+from coterie.operations.current_groups import (
+    CurrentGroup as CurrentGroup,
+    read_current_groups as read_current_groups,
+    refuse_active as refuse_active,
+)
+from coterie.operations.expiry import (
+    ExpiryClock as ExpiryClock,
+    expiry_clock as expiry_clock,
+    offsets_retention_ms as offsets_retention_ms,
+)
+from coterie.operations.lag import (
+    GroupLag as GroupLag,
+    GroupLagReport as GroupLagReport,
+    LagStatus as LagStatus,
+    PartitionLag as PartitionLag,
+    each_partition as each_partition,
+    group_lag as group_lag,
+    with_time_lags as with_time_lags,
+)
+from coterie.operations.lag_rollup import (
+    ConsumptionRate as ConsumptionRate,
+    Rollup as Rollup,
+    RollupBy as RollupBy,
+    consumption_rate as consumption_rate,
+    roll_up as roll_up,
+)
+from coterie.operations.offset_files import (
+    GroupEntry as GroupEntry,
+    OffsetFile as OffsetFile,
+    read_offsets_file as read_offsets_file,
+    write_offsets_file as write_offsets_file,
+)
+from coterie.operations.plan_files import (
+    Action as Action,
+    ExpectedGroup as ExpectedGroup,
+    ItemResult as ItemResult,
+    MemberEntry as MemberEntry,
+    OffsetEntry as OffsetEntry,
+    Plan as Plan,
+    PlanItem as PlanItem,
+    Verdict as Verdict,
+    decode_plan as decode_plan,
+    encode_plan as encode_plan,
+    read_plan as read_plan,
+)
+from coterie.operations.plans import (
+    GroupPlan as GroupPlan,
+    items_of as items_of,
+    plan_clone as plan_clone,
+    plan_delete_groups as plan_delete_groups,
+    plan_delete_offsets as plan_delete_offsets,
+    plan_offsets as plan_offsets,
+    plan_remove_members as plan_remove_members,
+)
+from coterie.operations.resets import (
+    GroupReset as GroupReset,
+    Note as Note,
+    ResetRow as ResetRow,
+    Scenario as Scenario,
+    ShiftBy as ShiftBy,
+    ToCommits as ToCommits,
+    ToCurrent as ToCurrent,
+    ToEarliest as ToEarliest,
+    ToExact as ToExact,
+    ToLatest as ToLatest,
+    ToOffset as ToOffset,
+    ToRows as ToRows,
+    ToTime as ToTime,
+    by_duration as by_duration,
+    plan_resets as plan_resets,
+    to_datetime as to_datetime,
+)
+from coterie.operations.selection import (
+    ALL_COMMITTED as ALL_COMMITTED,
+    Condition as Condition,
+    Scope as Scope,
+    ScopePartitions as ScopePartitions,
+    Selection as Selection,
+    SelectionResult as SelectionResult,
+    TopicSelector as TopicSelector,
+    resolve_partitions as resolve_partitions,
+    select_groups as select_groups,
+)
+from coterie.operations.snapshots import (
+    Snapshot as Snapshot,
+    SnapshotGroup as SnapshotGroup,
+    SnapshotHead as SnapshotHead,
+    SnapshotWriter as SnapshotWriter,
+    list_snapshots as list_snapshots,
+    open_snapshot as open_snapshot,
+    read_snapshot as read_snapshot,
+)
+from coterie.operations.time_lag import TimeLagMethod as TimeLagMethod
+from coterie.operations.times import (
+    read_datetime_ms as read_datetime_ms,
+    read_duration_ns as read_duration_ns,
+    time_before as time_before,
+)
+from coterie.operations.topic_ids import TopicIds as TopicIds
+from coterie.operations.undo import plan_undo as plan_undo
