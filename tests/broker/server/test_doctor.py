@@ -16,7 +16,6 @@ from crc32c import crc32c
 from coterie import portable_os
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_frames import read_frames
-from coterie.broker.log.journal_view import JOURNALS
 from coterie.broker.log.sqlite import SqliteLog
 from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.log.store_file import StoreFile
@@ -30,6 +29,7 @@ from coterie.broker.server.doctor import (
     check_configuration,
     check_directory,
 )
+from coterie.broker.server.journal_view import JOURNALS
 from coterie.broker.server.users import UserStore, password_entry
 from coterie.settings import Settings
 from coterie.types import ScramMechanism, SecurityProtocol
