@@ -395,14 +395,14 @@ def install_pipeline(console: Console) -> None:
         raise DemoFailed("the pipeline's packages could not be installed")
 
 
-def show_tables(console: Console, data: Path, shared: datetime, home: Path) -> None:
+def show_tables(console: Console, bootstrap: str, shared: datetime, home: Path) -> None:
     """Build tables from the coordinator's log, and print the events of the demo."""
     lake, page = home / "lake", home / "report.html"
     shutil.rmtree(lake, ignore_errors=True)
     in_lake = f"--lake {shlex.quote(str(lake))}"
     console.print("\n[bold]The coordinator's log becomes tables[/] (starts Spark)")
-    source, target = shlex.quote(f"store:{data}"), shlex.quote(str(lake))
-    coterie(console, f"pipeline run --from {source} --to {target}")
+    target = shlex.quote(str(lake))
+    coterie(console, f"pipeline run --from kafka:{bootstrap} --to {target}")
 
     console.print(
         f"\n[bold]The owner of partition {PARTITION} while all three were members, and"
@@ -439,15 +439,17 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
     console = Console()
     try:
-        with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
-            with server(Path(directory)) as bootstrap:
-                console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
-                settings = f"with shorter intervals: {', '.join(SERVER_SETTINGS)}"
-                console.print(f"[dim]{settings}[/]")
-                shared = play(console, bootstrap)
+        with (
+            tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory,
+            server(Path(directory)) as bootstrap,
+        ):
+            console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
+            settings = f"with shorter intervals: {', '.join(SERVER_SETTINGS)}"
+            console.print(f"[dim]{settings}[/]")
+            shared = play(console, bootstrap)
             if not options.no_tables:
                 install_pipeline(console)
-                show_tables(console, Path(directory, "data"), shared, options.home)
+                show_tables(console, bootstrap, shared, options.home)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
         return 1

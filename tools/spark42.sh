@@ -23,4 +23,4 @@ if ! compgen -G "$jars/delta-spark*.jar" >/dev/null; then
 fi
 "$venv/bin/python" -c 'import pyspark; print("PySpark", pyspark.__version__)'
 "$venv/bin/python" -m pytest -q tests/pipeline/test_pipeline_delta_in_spark.py \
-  tests/pipeline/sources/test_data_source.py tests/pipeline/jobs/test_run.py "$@"
+  tests/pipeline/jobs/test_run.py "$@"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from coterie.pipeline.jobs.spark_tables import make_views, run_sql
 from coterie.pipeline.lake import sql
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.tables.all_tables import TABLES
@@ -24,9 +23,6 @@ from tools.pipeline_page import (
     tables,
     with_columns,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_column_tables_match_the_declarations() -> None:
@@ -64,7 +60,7 @@ def test_a_page_without_a_table_or_its_example_is_rejected(
 
 
 def _all_examples() -> str:
-    """Return one query for all examples: each query costs Spark half a second."""
+    """Return one query for all examples, with the number of rows of each."""
     return " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS found FROM ({query})"
         for name, query in queries(PAGE.read_text("utf-8")).items()
@@ -84,17 +80,6 @@ def test_every_example_runs_in_duckdb(tmp_path: Path) -> None:
     with sql.connect("1g") as connection:
         sql.make_views(connection, lake, query)
         _check(sql.run_sql(connection, query, None).rows, rows)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_every_example_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    rows, query = story(), _all_examples()
-    lake = Lake.open(make_lake(tmp_path / "lake", rows))
-    make_views(spark, lake, query)
-    _check(run_sql(spark, query, None).rows, rows)
-    for table in tables():
-        spark.catalog.dropTempView(table.name)
 
 
 _EMPTY = {"offset_commit_history"}

@@ -56,9 +56,9 @@ def test_a_directory_of_another_log_or_with_other_files_is_refused(
 ) -> None:
     log = tmp_path / "log"
     generate(GeneratorOptions(folder=log, groups=1, commits=1, days=1, partitions=1))
-    Lake.create(tmp_path / "lake", "store:/another")
+    Lake.create(tmp_path / "lake", "segments:/another")
     error = _refused(capsys, "--from", str(log), "--to", str(tmp_path / "lake"))
-    assert "was made from store:/another, not from segments:" in error
+    assert "was made from segments:/another, not from segments:" in error
     error = _refused(capsys, "--from", str(log), "--to", str(log))
     assert "is not a lake and not empty" in error
     error = _refused(capsys, "--from", "nowhere", "--to", str(tmp_path / "new"))
@@ -76,7 +76,6 @@ def test_a_source_that_is_no_log_is_refused_before_a_lake_is_bound_to_it(
         (f"segments:{tmp_path}/dmup", "dmup does not exist: is the path right?"),
         (f"segments:{tmp_path}/empty", "empty has no log segments: give a folder"),
         (f"segments:{tmp_path}/notes", "notes has *.log files without record batches"),
-        (f"store:{tmp_path}/empty", "empty has no coterie.db"),
     ):
         error = _refused(capsys, "--from", source, "--to", str(tmp_path / "lake"))
         assert message in error

@@ -107,32 +107,6 @@ def test_statements_of_stdin_run_in_order(
     assert shell.code == 2
 
 
-@pytest.mark.parametrize("option", ["--remote sc://spark:1", "--conf a=b"])
-def test_an_option_of_spark_requires_the_engine_spark(
-    option: str, shell: LakeShell
-) -> None:
-    shell(f"sql {option}", "SELECT 1")
-    assert shell.code == 2
-    assert "is an option of Spark: add --engine spark" in shell.error
-
-
-def test_engine_spark_runs_the_query_in_spark(
-    shell: LakeShell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pyarrow as pa
-
-    from coterie.pipeline.jobs import spark_tables
-    from coterie.pipeline.lake.sql import QueryResult
-
-    def run(spark: object, query: str, limit: int | None) -> QueryResult:
-        return QueryResult(pa.table({"ran": [f"{spark}: {query}"]}), is_complete=True)
-
-    monkeypatch.setattr("coterie.cli.pipeline.sql.start_spark", lambda _: "spark")
-    monkeypatch.setattr(spark_tables, "make_views", lambda *_: None)
-    monkeypatch.setattr(spark_tables, "run_sql", run)
-    assert "spark: SELECT 1" in shell("sql --engine spark --conf a=b", "SELECT 1")
-
-
 @pytest.mark.slow
 def test_a_query_imports_neither_spark_nor_pandas(story_lake: Path) -> None:
     script = (

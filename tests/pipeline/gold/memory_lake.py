@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.gold.table_inputs import GoldTable, Plan
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.spark import empty_frame, spark_schema
 
@@ -24,27 +24,55 @@ Tables = Mapping[str, Any]
 
 @dataclass
 class MemoryInputs:
-    """The inputs of one build; a table that is not given has no rows."""
+    """The inputs of one build and of its plan; a table that is not given has no
+    rows."""
 
     spark: SparkSession
     settings: GoldSettings
     gold: GoldTable
     all_rows: Tables
     new_rows: Tables
-    rows_before: Tables
-    rewritten_from: datetime | None = None
+    tables_before: Tables
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    """The plans of the tables built before this one, and this table's last plan."""
+
+    def __post_init__(self) -> None:
+        self.plan = self.gold.plan(self)
+
+    @property
+    def cuts(self) -> tuple[datetime, ...]:
+        last = self.plans.get(self.gold.table.name, Plan())
+        return (*last.kept, *last.cuts)
+
+    def plan_of(self, name: str) -> Plan | None:
+        self._check(name)
+        is_known = self.gold.table.name in self.tables_before
+        return self.plans.get(name) if is_known else None
+
+    def new_times(self, name: str, *columns: str) -> Iterator[Any]:
+        self._check(name)
+        if (rows := self.new_rows.get(name)) is not None:
+            yield pc.coalesce(*(rows[each] for each in columns))
+
+    def rows(self, name: str, columns: Sequence[str]) -> Any:
+        self._check(name)
+        return self.all_rows.get(name, _empty(name)).select(columns)
+
+    def rows_before(self, name: str, columns: Sequence[str]) -> Any:
+        self._check(name)
+        return self.tables_before.get(name, _empty(name)).select(columns)
 
     def all(self, name: str) -> DataFrame:
         self._check(name)
         return self._frame(name, self.all_rows)
 
-    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+    def of_days(self, name: str) -> DataFrame:
         self._check(name)
         rows, column = self.all_rows.get(name), TABLES[name].day_of
         assert column is not None
         if rows:
             dates = rows[column].cast(pa.date32())
-            known = pa.array(list(days), pa.date32())
+            known = pa.array(list(self.plan.days), pa.date32())
             rows = rows.filter(pc.or_(pc.is_null(dates), pc.is_in(dates, known)))
         return self._frame(name, {name: rows})
 
@@ -52,7 +80,7 @@ class MemoryInputs:
         own = name == self.gold.table.name
         if not own:
             self._check(name)
-        tables = self.rows_before if own else self.all_rows
+        tables = self.tables_before if own else self.all_rows
         rows, column = tables.get(name), TABLES[name].day_of
         assert column is not None
         if rows and time is not None:
@@ -67,19 +95,15 @@ class MemoryInputs:
 
     def before(self, name: str | None = None) -> DataFrame:
         self._check(name)
-        return self._frame(name or self.gold.table.name, self.rows_before)
-
-    def rewrite_from(self, time: datetime | None) -> None:
-        assert self.gold.rewrites is not None
-        self.rewritten_from = time
+        return self._frame(name or self.gold.table.name, self.tables_before)
 
     def kept_rows(self) -> Any | None:
         """Return the rows of the last build that are kept; None for none."""
-        if self.rewritten_from is None:
+        if self.gold.rewrites is None or self.plan.start is None:
             return None
-        before = self.rows_before[self.gold.table.name]
+        before = self.tables_before[self.gold.table.name]
         times = before[self.gold.rewrites]
-        return before.filter(pc.less(times, pa.scalar(self.rewritten_from, times.type)))
+        return before.filter(pc.less(times, pa.scalar(self.plan.start, times.type)))
 
     def _check(self, name: str | None) -> None:
         assert name in (None, *self.gold.inputs), f"{name} is no declared input"
@@ -100,6 +124,8 @@ class MemoryLake:
     golds: Sequence[GoldTable]
     settings: GoldSettings = field(default_factory=GoldSettings)
     tables: dict[str, Any] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """The plans of the last builds."""
 
     def run(self, fresh: Tables) -> MemoryLake:
         """Run the pipeline over new silver rows and build the gold tables.
@@ -116,14 +142,20 @@ class MemoryLake:
         for gold in self.golds:
             name = gold.table.name
             inputs = MemoryInputs(
-                self.spark, self.settings, gold, self.tables, added, before
+                self.spark,
+                self.settings,
+                gold,
+                self.tables,
+                added,
+                before,
+                self.plans,
             )
-            rows = arrow_of(gold.build(inputs), gold)
+            rows = arrow_of(gold.rows(inputs), gold)
             kept = inputs.kept_rows()
             if kept is not None:
                 assert gold.rewrites is not None
                 first = pc.min(rows[gold.rewrites]).as_py()
-                assert first is None or first >= inputs.rewritten_from
+                assert first is None or first >= inputs.plan.start
                 rows = pa.concat_tables([kept, rows])
             if gold.appends:
                 added[name] = rows
@@ -131,7 +163,12 @@ class MemoryLake:
                     pa.concat_tables([before[name], rows]) if name in before else rows
                 )
             self.tables[name] = rows
+            self.plans[name] = inputs.plan
         return self
+
+
+def _empty(name: str) -> Any:
+    return TABLES[name].schema.empty_table()
 
 
 _REPLACED = frozenset(

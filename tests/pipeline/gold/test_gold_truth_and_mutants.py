@@ -4,13 +4,13 @@ and mutants of their transforms, which the comparison detects."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
-from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.gold.table_inputs import GoldTable, Plan
 from coterie.pipeline.tables.all_tables import TABLES as TABLES_BY_NAME
 from coterie.pipeline.tables.spark import empty_frame
 from tests.pipeline.gold.expiry_truth import check_forecast
@@ -34,13 +34,14 @@ class WeekInputs:
         self.spark = spark
         self.week = week
         self.settings = week.settings
+        self.plan = Plan()
 
     def all(self, name: str) -> DataFrame:
         if name == "group_windows":
-            return _gold(name).build(self)
+            return _gold(name).rows(self)
         return self.week.frame(self.spark, name)
 
-    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+    def of_days(self, name: str) -> DataFrame:
         return self.all(name)
 
     def since(self, name: str, time: datetime | None) -> DataFrame:
@@ -54,12 +55,9 @@ class WeekInputs:
         assert name in (None, "partition_ownership_history")
         return empty_frame(self.spark, TABLES_BY_NAME[name or "group_windows"])
 
-    def rewrite_from(self, time: datetime | None) -> None:
-        assert time is None
-
 
 def _built(spark: SparkSession, week: Week, name: str) -> Rows:
-    rows: Rows = _gold(name).build(WeekInputs(spark, week)).toArrow().to_pylist()
+    rows: Rows = _gold(name).rows(WeekInputs(spark, week)).toArrow().to_pylist()
     return rows
 
 

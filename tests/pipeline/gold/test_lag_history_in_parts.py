@@ -89,13 +89,6 @@ def _time(minute: float) -> datetime:
     return at(60 * (NIGHT_MIN + minute))
 
 
-def _base(lake: MemoryLake) -> datetime | None:
-    rows = lake.tables["group_windows"].to_pylist()
-    [base] = [each["cut_ts"] for each in rows if each["kind"] == "base"]
-    assert base is None or isinstance(base, datetime)
-    return base
-
-
 def _assert_equal(actual: MemoryLake, expected: MemoryLake) -> None:
     for name in NAMES:
         found, wanted = (lake.tables[name].to_pylist() for lake in (actual, expected))
@@ -115,12 +108,12 @@ def test_builds_of_parts_give_the_rows_of_one_build(spark: SparkSession) -> None
     bases = []
     for since, until in pairwise(minutes):
         parts.run(_part(story, _time(since), _time(until)).tables())
-        bases.append(_base(parts))
+        bases.append(parts.plans["group_windows"].start)
     last = _part(story, _time(minutes[-1]), _time(999))
     last.history += [each for each in story.history if each["group_id"] == "late"]
     parts.run(last.tables())
     # Late rows of the hour before midnight need the state at its beginning.
-    assert _base(parts) == at(23 * 3_600)
+    assert parts.plans["group_windows"].start == at(23 * 3_600)
     assert bases[0] is None
     # An increment begins with its own minute, or with the last minute before.
     for base, since in zip(bases[1:], minutes[1:], strict=False):

@@ -41,7 +41,7 @@ def build(one: Job) -> None:
         Engine(memory="1g", shuffle_partitions=2, java_options=SMALL_JOBS)
     )
     first, second, *rest = one.gold
-    one.gold = (first, replace(second, build=die), *rest)
+    one.gold = (first, replace(second, select=die), *rest)
     run_once(one)
 
 

@@ -142,7 +142,7 @@ class _Shorter:
         return {0: Head(0, 5, 5)}
 
     def describe(self) -> str:
-        return "store:/new"
+        return "segments:/new"
 
 
 def test_a_log_shorter_than_the_position_is_refused(log: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_log_shorter_than_the_position_is_refused(log: Path, tmp_path: Path) -
     shorter: Any = _Shorter()
     with pytest.raises(
         LogError,
-        match=r"store:/new ends at offset 5, but the lake was read up to offset 9",
+        match=r"segments:/new ends at offset 5, but the lake was read up to offset 9",
     ):
         read_heads(one.lake, shorter)
 

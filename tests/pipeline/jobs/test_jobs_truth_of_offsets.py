@@ -135,6 +135,6 @@ def test_the_checks_detect_a_wrong_table(
     gold = mutant.module.GOLD
     rest = {name: rows for name, rows in built.items() if name != gold.table.name}
     inputs = MemoryInputs(spark, GoldSettings(), gold, rest, rest, {})
-    broken = arrow_of(gold.build(inputs), gold)
+    broken = arrow_of(gold.rows(inputs), gold)
     with pytest.raises(AssertionError):
         mutant.detected_by({**rest, gold.table.name: broken}, story)

@@ -27,7 +27,6 @@ from coterie.pipeline.jobs.run import (
 )
 from coterie.pipeline.jobs.samples import TakenSamples
 from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
-from coterie.pipeline.tables.spark import conform
 from coterie.pipeline.tables.table import Layer
 from tests.pipeline.jobs.lakes import job, tables_of
 
@@ -71,13 +70,12 @@ def test_sparks_workers_write_the_same_rows_as_this_process(
 
 def _new_tombstones(inputs: TableInputs) -> DataFrame:
     """Return a row for each new tombstone."""
-    rows = inputs.new(TOMBSTONES.name).selectExpr(
+    return inputs.new(TOMBSTONES.name).selectExpr(
         "log_partition",
         "log_offset as from_offset",
         "log_offset as until_offset",
         f"'{inputs.settings.retention_ms}' as reason",
     )
-    return conform(rows, LOG_GAPS)
 
 
 def test_an_append_only_table_is_extended_until_settings_change(
@@ -153,9 +151,9 @@ def test_an_error_of_the_background_refresh_ends_follow(
     def fail_second(inputs: TableInputs) -> DataFrame:
         if next(builds):
             raise LogError("disk failure")
-        return quality.build(inputs)
+        return quality.select(inputs)
 
-    failing = replace(quality, build=fail_second)
+    failing = replace(quality, select=fail_second)
     one = job(tmp_path / "lake", log, spark, gold=(failing,), max_records=700)
     intervals = FollowIntervals(gold_s=0, clock=lambda: 0.0, sleep=lambda _: None)
     with pytest.raises(LogError, match="disk failure"):

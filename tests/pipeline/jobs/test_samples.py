@@ -14,7 +14,7 @@ import pytest
 
 from coterie.pipeline.jobs.samples import TakenSamples, add_samples, take_samples
 from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.sources.partition_ends import LastSamples
+from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
 NAME = PARTITION_END_SAMPLES.name
@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return Lake.create(tmp_path / "lake", "store:/data")
+    return Lake.create(tmp_path / "lake", "segments:/data")
 
 
 def sample(minute: float, end: int = 5, partition: int = 0) -> dict[str, Any]:
@@ -86,16 +86,6 @@ def test_new_samples_are_compared_with_those_of_their_time_only(
     assert reads.rows == [2]
 
 
-def test_only_the_newest_samples_are_read_before_the_next_ones_are_taken(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_samples(lake, table(*(sample(minute) for minute in range(1_000))))
-    reads = _CountedReads(lake, monkeypatch)
-    source: Any = _Source()
-    take_samples(lake, source, None)
-    assert reads.rows == [1]
-
-
 def write(file: Path, minutes: Iterator[int] | range) -> Path:
     lines = (
         {
@@ -134,31 +124,29 @@ def test_samples_of_the_future_are_left_out(lake: Lake, tmp_path: Path) -> None:
 
 
 class _Source:
-    """A source that records the requests for samples and returns some."""
+    """A source that records the times of requests for samples and returns some."""
 
-    def __init__(self) -> None:
-        self.requests: list[tuple[LastSamples, int]] = []
-        self.rows: list[dict[str, Any]] = []
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self.requests: list[datetime | None] = []
+        self.rows = rows
 
-    def sample_ends(self, last: LastSamples, at_us: int, *, is_until: bool) -> Any:
-        assert not is_until
-        self.requests.append((last, at_us))
+    def sample_ends(self, after: datetime | None) -> Any:
+        self.requests.append(after)
         return table(*self.rows)
 
 
-def test_a_source_is_sampled_after_the_last_samples_and_the_newest_record(
+def test_a_source_is_sampled_at_the_time_of_the_newest_record_or_later(
     lake: Lake,
 ) -> None:
-    recorded = _Source()
+    recorded = _Source(sample(1, 5), sample(2, 7), sample(2, 3, partition=1))
     source: Any = recorded
-    recorded.rows = [sample(1, 5), sample(2, 7), sample(2, 3, partition=1)]
     assert take_samples(lake, source, None).added == 3
     as_of = START + 7 * MINUTE
     lake.version = msgspec.structs.replace(lake.version, as_of_ts=as_of)
     assert take_samples(lake, source, None).added == 0
-    first, second = recorded.requests
-    assert first == (LastSamples(), 0)
-    at = START + 2 * MINUTE
-    offsets = {("ab" * 16, 0): (0, 7), ("ab" * 16, 1): (0, 3)}
-    assert second[0] == LastSamples(round(at.timestamp() * 1e6), offsets)  # type: ignore[arg-type]
-    assert second[1] == round(as_of.timestamp() * 1e6)
+    assert recorded.requests == [None, as_of]
+
+
+def test_segments_have_no_samples(lake: Lake, tmp_path: Path) -> None:
+    source = open_source(f"segments:{tmp_path}")
+    assert take_samples(lake, source, None) == TakenSamples(0)

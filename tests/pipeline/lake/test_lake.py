@@ -273,9 +273,9 @@ def test_a_lake_has_one_source_and_one_cluster(lake: Lake) -> None:
     where = lake.storage.root
     assert Lake.open_or_create(where, "segments:/log", "abc").identity == lake.identity
     with pytest.raises(
-        SettingError, match=r"was made from segments:/log, not from store:/x"
+        SettingError, match=r"was made from segments:/log, not from segments:/x"
     ):
-        Lake.open_or_create(where, "store:/x")
+        Lake.open_or_create(where, "segments:/x")
     other_brokers = Lake.open_or_create(where, "kafka:other:9092", "abc")
     assert other_brokers.identity == lake.identity
     with pytest.raises(SettingError, match=r"cluster abc.* is cluster xyz"):

@@ -15,7 +15,6 @@ from coterie.pipeline.segments.transactions import (
     OpenTransactions,
     StableOffset,
     TransactionBatch,
-    read_transaction_batch,
     transaction_batches,
 )
 from coterie.wire.compression import Codec
@@ -47,8 +46,13 @@ LOG = [
 
 
 def transactional(log: list[bytes]) -> list[TransactionBatch]:
-    found = [read_transaction_batch(each) for each in log]
-    return [each for each in found if each is not None]
+    """Read batches one by one, as from a log of each."""
+    headers = (BatchHeaders.read(each, np.array([0])) for each in log)
+    return [
+        batch
+        for data, header in zip(log, headers, strict=True)
+        for batch in transaction_batches(data, header)
+    ]
 
 
 @pytest.mark.parametrize("chunk", [1, 100])

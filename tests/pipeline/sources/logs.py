@@ -1,4 +1,5 @@
-"""Builders of record batches and segment files, and readers of whole sources."""
+"""Builders of record batches and segment files, copies of a broker's log, and readers
+of whole sources."""
 
 from __future__ import annotations
 
@@ -9,8 +10,17 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
+from coterie.client.admin.fetch import fetch_log
+from coterie.client.settings.portable import PortableSettings
+from coterie.pipeline.sources.cluster import (
+    OFFSETS_TOPIC,
+    ClusterConnection,
+    open_cluster,
+    split_whole_batches,
+)
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import OffsetRange, Source
+from coterie.types import TopicPartition
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -67,6 +77,25 @@ def write(
     of_partition.mkdir(parents=True, exist_ok=True)
     for first, batches in files.items():
         (of_partition / f"{first:020d}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+def copy_log(bootstrap: str, folder: Path) -> Path:
+    """Write the offsets topic of a broker, fetched over the wire, as its segments."""
+    heads = open_cluster(bootstrap).heads()
+    settings = PortableSettings.of_texts({"bootstrap.servers": bootstrap})
+    with ClusterConnection(settings) as connection:
+        for number, head in heads.items():
+            partition = TopicPartition(OFFSETS_TOPIC, number)
+            batches, at = list[bytes](), head.start_offset
+            while at < head.end_offset:
+                call = fetch_log(
+                    connection.cluster, partition, at, committed_only=False
+                )
+                for batch in split_whole_batches(connection.wait(call).data):
+                    batches.append(bytes(batch.data))
+                    at = batch.next_offset
+            write(folder, {0: batches}, number)
     return folder
 
 

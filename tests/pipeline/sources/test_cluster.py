@@ -16,7 +16,6 @@ from coterie.client.sync import SyncAdmin
 from coterie.errors import ClientError, SettingError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.sources.cluster import ClusterSource
-from coterie.pipeline.sources.partition_ends import sample_partition_ends
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import OffsetRange, Rows, Source, open_source
 from coterie.types import TopicPartition
@@ -140,7 +139,7 @@ def test_the_cluster_id_and_the_ends_of_topics_are_fetched(
     source = source_of(server)
     assert isinstance(source, ClusterSource)
     assert source.cluster_id()
-    assert sample_partition_ends(source)["topic"].to_pylist() == ["t"]
+    assert source.sample_ends()["topic"].to_pylist() == ["t"]
 
 
 def test_samples_are_not_older_than_the_records_that_were_read(
@@ -148,7 +147,9 @@ def test_samples_are_not_older_than_the_records_that_were_read(
 ) -> None:
     # The clock of this machine may be behind those of the brokers.
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    samples = sample_partition_ends(source_of(server), at_ts=soon)
+    source = source_of(server)
+    assert isinstance(source, ClusterSource)
+    samples = source.sample_ends(soon)
     assert samples["sample_ts"].to_pylist() == [soon]
 
 

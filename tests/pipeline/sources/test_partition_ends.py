@@ -9,11 +9,8 @@ import pyarrow as pa
 import pytest
 
 from coterie.errors import SettingError
-from coterie.pipeline.sources.partition_ends import read_samples, sample_partition_ends
-from coterie.pipeline.sources.source import open_source
+from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
-from tests.pipeline.sources.logs import plain
-from tests.pipeline.sources.logs import write as write_log
 
 LINE = {
     "topic": "t",
@@ -89,8 +86,3 @@ def test_an_invalid_line_is_named_in_the_error(
 def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"gone\.jsonl cannot be read"):
         list(read_samples(tmp_path / "gone.jsonl"))
-
-
-def test_segments_have_no_samples(tmp_path: Path) -> None:
-    source = open_source(f"segments:{write_log(tmp_path, {0: [plain(0)]})}")
-    assert sample_partition_ends(source) == PARTITION_END_SAMPLES.schema.empty_table()

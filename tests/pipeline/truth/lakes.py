@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
-from coterie.pipeline.sources.store import StoreSource
 from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.truth.kinds import KINDS, Kind
 from tests.pipeline.truth.recording import OFFSETS_TOPIC, Truth, recording
@@ -45,7 +44,7 @@ class Lakes:
     sources: Mapping[str, str]
     """The names of sources by their kind, as `--from` takes them."""
     in_parts: frozenset[str]
-    copy_log: Callable[[], None]
+    copy_log: Callable[[], object]
     """The function that copies the log to where the source of segments reads it."""
 
     def run(self, kind: str) -> None:
@@ -91,15 +90,3 @@ def copy_segments(data: Path, to: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted(each.glob("*.log")):
             shutil.copyfile(file, target / file.name)
-
-
-def write_segments(data: Path, to: Path) -> None:
-    """Write the batches in a data directory of Coterie as segments of Kafka."""
-    log = StoreSource(data).open()
-    [topic] = [each for each in log.topics() if each.name == OFFSETS_TOPIC]
-    for part in log.partitions(topic.topic_id):
-        target = to / f"{OFFSETS_TOPIC}-{part.partition}"
-        target.mkdir(parents=True, exist_ok=True)
-        with (target / f"{0:020}.log").open("wb") as file:
-            for run in log.batches(part.number, 0):
-                file.writelines(batch[3] for batch in run.batches)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.pipeline.jobs.run import run_once
+from tests.pipeline.sources.logs import copy_log
 from tests.pipeline.truth.checks import checks_of, committed_offsets
 from tests.pipeline.truth.killed_run import CURRENT_OFFSETS, PART_RECORDS, job_of
-from tests.pipeline.truth.lakes import Lakes, Recorded, recorded, write_segments
+from tests.pipeline.truth.lakes import Lakes, Recorded, recorded
 from tests.pipeline.truth.readers import READERS, current_offsets
 from tests.pipeline.truth.recording import SETTINGS
 from tests.support.server_process import start_server
@@ -35,18 +36,17 @@ def coterie(
 ) -> Iterator[Recorded]:
     """A recorded server and its lakes."""
     folder = tmp_path_factory.mktemp("coterie")
-    data, segments = folder / "data", folder / "segments"
-    with start_server(data=data, settings=SETTINGS) as server:
+    segments = folder / "segments"
+    with start_server(data=folder / "data", settings=SETTINGS) as server:
         lakes = Lakes(
             folder / "lakes",
             spark,
             {
-                "store": f"store:{data}",
                 "kafka": f"kafka:{server.bootstrap}",
                 "segments": f"segments:{segments}",
             },
-            frozenset({"store"}),
-            lambda: write_segments(data, segments),
+            frozenset({"kafka"}),
+            lambda: copy_log(server.bootstrap, segments),
         )
         with recorded(server.bootstrap, lakes) as done:
             yield done

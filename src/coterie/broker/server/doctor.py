@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 from coterie import portable_os
 from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.log.directory import LOCK_NAME, MANIFEST_NAME
-from coterie.broker.log.journal_view import JournalView
 from coterie.broker.log.manifest import STORE_VERSION
 from coterie.broker.log.segments import partition_directory, segment_path
 from coterie.broker.log.store_file import StoreFile
+from coterie.broker.server.journal_view import JournalView
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import is_loopback, make_tls_context
 from coterie.broker.server.users import read_users_file
@@ -314,12 +314,12 @@ def _check_segments(file: StoreFile, *, is_full: bool) -> Finding:
 
     Raises LogError.
     """
-    view = JournalView(file, verify=True)
+    view = JournalView(file)
     count = size = 0
     for part in view.partitions.values():
         for segment in part.segments:
             path = segment_path(
-                partition_directory(file.directory, part.where), segment
+                partition_directory(file.directory, part.partition), segment
             )
             try:
                 actual = path.stat().st_size

@@ -96,9 +96,8 @@ def add_source_options(
         required=is_required,
         dest="source",
         metavar="SOURCE",
-        help="log to read: kafka:HOST:PORT, store:DIR (the data of a Coterie server) or"
-        " segments:DIR (log segments; may be a URI); the prefix may be omitted when the"
-        " rest is unambiguous",
+        help="log to read: kafka:HOST:PORT or segments:DIR (log segments; may be a"
+        " URI); the prefix may be omitted",
     )
     add_connection_options(parser, names_cluster=False)
 
@@ -145,8 +144,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--memory",
         default="4g",
         metavar="SIZE",
-        help="memory of Spark's driver; with local[N] all of Spark's (default 4g);"
-        " of DuckDB in `sql`",
+        help="memory of Spark's driver; with local[N] all of Spark's (default 4g)",
     )
     group.add_argument(
         "--conf",

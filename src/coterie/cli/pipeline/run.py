@@ -206,8 +206,8 @@ tables of one log.
 examples:
   coterie pipeline run --from kafka:broker:9092 --to lake
       the groups of a cluster, from its __consumer_offsets
-  coterie pipeline run --from coterie-data --to lake --follow
-      the store of a Coterie server, and all further records until Ctrl-C
+  coterie pipeline run --from kafka:broker:9092 --to lake --follow
+      the same, and all further records until Ctrl-C
   coterie pipeline run --from segments:dump --samples ends.jsonl --to lake
       log segments from a broker's disk, with samples of partition ends
   coterie pipeline run --from s3://dumps/offsets --to s3://lakes/prod \\

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.pipeline.options import (
     add_as_of_option,
-    add_engine_options,
     add_lake_option,
-    engine_of,
     open_lake,
     read_limit,
     skip_pandas,
-    start_spark,
 )
-from coterie.errors import CoterieError, SettingError
+from coterie.errors import CoterieError
 from coterie.files import make_private_directory, user_directory
 
 if TYPE_CHECKING:
@@ -45,10 +42,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
     add_as_of_option(parser)
     parser.add_argument(
-        "--engine",
-        choices=("duckdb", "spark"),
-        default="duckdb",
-        help="engine of the query (default duckdb)",
+        "--memory",
+        default="4g",
+        metavar="SIZE",
+        help="memory limit of a query (default 4g)",
     )
     parser.add_argument(
         "--limit",
@@ -62,47 +59,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import CommandIO, emit
 
-    if options.engine == "duckdb":
-        skip_pandas()
+    skip_pandas()
+    from coterie.pipeline.lake import sql
+
     io = CommandIO()
     lake = open_lake(options)
-    run_query = _start_engine(options, lake)
+    connection = sql.connect(options.memory)
 
     def run_statement(query: str) -> int:
-        result = run_query(query, options.limit)
+        sql.make_views(connection, lake, query)
+        result = sql.run_sql(connection, query, options.limit)
         return emit(_outcome(lake, result, options.limit), options, io)
 
     if options.query is not None:
         return run_statement(options.query)
     return run_statements(run_statement)
-
-
-def _start_engine(
-    options: argparse.Namespace, lake: Lake
-) -> Callable[[str, int | None], QueryResult]:
-    """Start the engine of --engine; return the function that runs a query in it."""
-    if options.engine == "spark":
-        from coterie.pipeline.jobs import spark_tables
-
-        spark = start_spark(engine_of(options))
-
-        def run_in_spark(query: str, limit: int | None) -> QueryResult:
-            spark_tables.make_views(spark, lake, query)
-            return spark_tables.run_sql(spark, query, limit)
-
-        return run_in_spark
-    if options.remote or options.conf:
-        given = "--remote" if options.remote else "--conf"
-        raise SettingError(f"{given} is an option of Spark: add --engine spark")
-    from coterie.pipeline.lake import sql
-
-    connection = sql.connect(options.memory)
-
-    def run_in_duckdb(query: str, limit: int | None) -> QueryResult:
-        sql.make_views(connection, lake, query)
-        return sql.run_sql(connection, query, limit)
-
-    return run_in_duckdb
 
 
 def _outcome(lake: Lake, result: QueryResult, limit: int | None) -> Outcome:
@@ -127,8 +98,7 @@ Query a lake in SQL: one query, or a prompt for several.
 
 Every table is a view of its name; docs/pipeline.md describes the columns. Each view has
 three additional columns: cluster_id, as_of_ts and history_from_ts. Times are UTC.
-DuckDB runs the query, unless --engine names Spark. In DuckDB a query can only read the
-tables; in Spark it can also write files.
+DuckDB runs the query, which can only read the tables.
 Without a query the command shows a prompt, where ";" ends a statement and quit ends the
 session; when stdin is not a terminal, statements are read from it.
 """,
@@ -141,13 +111,10 @@ examples:
       all rows, for a spreadsheet
   coterie pipeline sql --lake lake
       a prompt
-  coterie pipeline sql --lake lake --engine spark \\
-      "SELECT group_id, size(assigned) FROM current_members"
-      a query with functions of Spark SQL, which takes some seconds to start
 
 exit codes: 0 success, 1 the query failed, 2 invalid query or usage error
 """,
-    options=(_add_options, add_output_options, add_engine_options),
+    options=(_add_options, add_output_options),
     run=_run,
 )
 

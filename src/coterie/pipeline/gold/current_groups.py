@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coterie.pipeline.gold.group_history import rows_of
-from coterie.pipeline.gold.table_inputs import GoldTable, derived
+from coterie.pipeline.gold.table_inputs import derived, updated
 from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS, GROUP_ACTIVITY
-from coterie.pipeline.tables.spark import conform
 
 _GROUP: Final = ["log_partition", "group_id"]
 _COUNTS: Final = (
@@ -23,12 +22,6 @@ _COUNTS: Final = (
     "owned_partition_count",
     "topic_count",
     "partition_count",
-)
-_SILVER: Final = (
-    "offset_commits",
-    "classic_group_records",
-    "consumer_group_records",
-    "tombstones",
 )
 
 
@@ -89,12 +82,13 @@ def group_activity(before: DataFrame, *records: DataFrame) -> DataFrame:
     )
 
 
-ACTIVITY: Final = GoldTable(
+ACTIVITY: Final = updated(
     GROUP_ACTIVITY,
-    _SILVER,
-    lambda inputs: conform(
-        group_activity(inputs.before(), *map(inputs.new, _SILVER)), GROUP_ACTIVITY
-    ),
+    group_activity,
+    "offset_commits",
+    "classic_group_records",
+    "consumer_group_records",
+    "tombstones",
 )
 GOLD: Final = derived(
     CURRENT_GROUPS, current_groups, "group_history", "current_offsets", "group_activity"

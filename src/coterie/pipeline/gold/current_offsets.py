@@ -17,9 +17,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.gold.table_inputs import updated
 from coterie.pipeline.tables.gold_offsets import CURRENT_OFFSETS
-from coterie.pipeline.tables.spark import conform
 
 PARTITION: Final = ("group_id", "topic", "partition")
 _POSITION: Final = ("log_partition", "log_offset")
@@ -59,11 +58,4 @@ def _last_positions(*frames: DataFrame) -> DataFrame:
     )
 
 
-def _build(inputs: TableInputs) -> DataFrame:
-    rows = current_offsets(
-        inputs.before(), inputs.new("offset_commits"), inputs.new("tombstones")
-    )
-    return conform(rows, CURRENT_OFFSETS)
-
-
-GOLD: Final = GoldTable(CURRENT_OFFSETS, ("offset_commits", "tombstones"), _build)
+GOLD: Final = updated(CURRENT_OFFSETS, current_offsets, "offset_commits", "tombstones")

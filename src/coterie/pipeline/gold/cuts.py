@@ -4,74 +4,60 @@ The tables lag_history and group_status are computed in the order of time. A cut
 start of a minute; the table group_windows has the state of every partition at a few
 cuts: the newest minute, and the last two hours and days. A build begins at the newest
 cut before everything that is new, its base, and replaces the rows from there on. Late
-data moves the base back; before the oldest cut, everything is built again.
+data moves the base back; before the oldest cut, everything is built again. The lake's
+manifest has the cuts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from coterie.pipeline.gold.table_inputs import Plan
+
 if TYPE_CHECKING:
-    from coterie.pipeline.gold.table_inputs import TableInputs
+    from coterie.pipeline.gold.table_inputs import PlanInputs, TableInputs
 
 WINDOWS: Final = "group_windows"
 SAMPLES: Final = "partition_end_samples"
 HISTORY: Final = "offset_commit_history"
 OWNERSHIP: Final = "partition_ownership_history"
 INPUTS: Final = (SAMPLES, HISTORY, OWNERSHIP)
-# Kinds of rows of group_windows.
-BASE: Final = "base"
-CUT: Final = "cut"
 END: Final = "end"
+"""A kind of rows of group_windows."""
 MINUTE: Final = timedelta(minutes=1)
+_SECOND_US: Final = 1_000_000
 _CLOCK_ERROR: Final = timedelta(hours=1)
 """A commit's time is at most this much before that of the previous commit of its
 partition: the clocks of brokers differ."""
 
 
-class Plan(NamedTuple):
-    """The times of one build."""
-
-    base: datetime | None
-    """The cut from which everything is built; None to build everything."""
-    cuts: tuple[datetime, ...]
-    """The cuts after the base whose state is needed by later builds, in order."""
-    kept: tuple[datetime, ...]
-    """The cuts up to the base whose state stays."""
-
-
-def plan_of(inputs: TableInputs) -> Plan:
-    """Return the times of the next build of group_windows, in one Spark job."""
-    samples = inputs.new(SAMPLES).select(F.lit(SAMPLES).alias("of"), _time("sample_ts"))
-    commits = inputs.new(HISTORY).select(
-        F.lit(HISTORY).alias("of"), _time("append_ts", "commit_ts")
-    )
-    owners = _changes_of_owners(inputs)
-    old = inputs.before().where(F.col("kind") == CUT)
-    rows = (
-        samples.union(commits)
-        .union(owners)
-        .union(old.select("kind", _time("cut_ts")))
-        .groupBy("of")
-        .agg(
-            F.unix_seconds(F.min("time")).alias("first"),
-            F.unix_seconds(F.max("time")).alias("last"),
-            F.collect_set(F.when(F.col("of") == CUT, F.unix_seconds("time"))).alias(
-                "all"
-            ),
-        )
-        .collect()
-    )
-    by_kind = {row["of"]: row for row in rows}
-    known = by_kind.pop(CUT, None)
-    firsts = [row["first"] for row in by_kind.values()]
-    lasts = [by_kind[of]["last"] for of in (SAMPLES, HISTORY) if of in by_kind]
-    return _plan(sorted(known["all"]) if known else [], firsts, lasts)
+def plan_windows(inputs: PlanInputs) -> Plan:
+    """Return the plan of the next build of group_windows."""
+    firsts, lasts = [], []
+    for name, columns in (
+        (SAMPLES, ("sample_ts",)),
+        (HISTORY, ("append_ts", "commit_ts")),
+    ):
+        # A commit without a time counts from the beginning.
+        found = [
+            pc.min_max(times.cast(pa.int64()).fill_null(0)).as_py()
+            for times in inputs.new_times(name, *columns)
+            if len(times)
+        ]
+        if found:
+            firsts.append(min(each["min"] for each in found) // _SECOND_US)
+            lasts.append(max(each["max"] for each in found) // _SECOND_US)
+    changed = pc.min(_changes_of_owners(inputs)).as_py()
+    if changed is not None:
+        firsts.append(changed // _SECOND_US)
+    return _plan([round(each.timestamp()) for each in inputs.cuts], firsts, lasts)
 
 
 def _plan(known: list[int], firsts: list[int], lasts: list[int]) -> Plan:
@@ -86,21 +72,40 @@ def _plan(known: list[int], firsts: list[int], lasts: list[int]) -> Plan:
         for span, earlier in ((60, 0), (3_600, 0), (3_600, 1), (86_400, 0), (86_400, 1))
     }
     return Plan(
-        base=None if base is None else _at(base),
+        start=None if base is None else _at(base),
         cuts=tuple(_at(t) for t in sorted(wanted) if base is None or t > base),
         kept=tuple(_at(t) for t in before if t in wanted or t == base),
     )
 
 
-def base_of(inputs: TableInputs) -> datetime | None:
-    """Return the time from which the last build of group_windows has its rows.
+def plan_from_base(inputs: PlanInputs, after: timedelta = timedelta(0)) -> Plan:
+    """Return the plan of a table that is built from the base of group_windows on, or
+    from a time after it; without that table, everything is built."""
+    of_windows = inputs.plan_of(WINDOWS)
+    base = None if of_windows is None else of_windows.start
+    return Plan(start=None if base is None else base + after)
 
-    Without that table, everything is built.
+
+def _changes_of_owners(inputs: PlanInputs) -> Any:
+    """Return the times at which the ownership differs from that of the last build, in
+    microseconds.
+
+    The table is replaced by every build. Rows that both have occur an even number of
+    times in both together.
     """
-    rows = inputs.all(WINDOWS).where(F.col("kind") == BASE)
-    found = rows.select(F.unix_seconds("cut_ts").alias("at")).collect()
-    at = found[0]["at"] if found else None
-    return None if at is None else _at(at)
+    names = ["group_id", "topic_id", "topic", "partition", "member_id"]
+    of_begin = [*names, "from_log_offset", "is_lower_bound", "valid_from"]
+    of_end = [*names, "to_log_offset", "valid_to"]
+    columns = list(dict.fromkeys(of_begin + of_end))
+    both = pa.concat_tables(
+        [inputs.rows(OWNERSHIP, columns), inputs.rows_before(OWNERSHIP, columns)]
+    )
+    times = []
+    for key in (of_begin, of_end):
+        counted = both.select(key).group_by(key).aggregate([([], "count_all")])
+        is_changed = pc.equal(pc.bit_wise_and(counted["count_all"], 1), 1)
+        times += counted.filter(is_changed)[key[-1]].cast(pa.int64()).chunks
+    return pa.chunked_array(times, pa.int64())
 
 
 def since(rows: DataFrame, time: datetime | None, *columns: str) -> DataFrame:
@@ -128,37 +133,6 @@ def commits_since(inputs: TableInputs, time: datetime | None) -> DataFrame:
 def timestamp(time: datetime) -> Column:
     """Return a time as a literal."""
     return F.lit(time.isoformat()).cast("timestamp")
-
-
-def _changes_of_owners(inputs: TableInputs) -> DataFrame:
-    """Return the times at which the ownership differs from that of the last build.
-
-    The table is replaced by every build. Equal rows of both cancel out in the exclusive
-    or of their hashes.
-    """
-    both = inputs.all(OWNERSHIP).union(inputs.before(OWNERSHIP))
-    names = ("group_id", "topic_id", "topic", "partition", "member_id")
-    row = F.xxhash64(*names, "from_log_offset", "is_lower_bound")
-    begin = F.struct(F.col("valid_from").alias("time"), row.alias("hash"))
-    end = F.struct(
-        F.col("valid_to").alias("time"),
-        F.xxhash64(*names, "to_log_offset", F.lit(1)).alias("hash"),
-    )
-    return (
-        both.select(F.explode(F.array(begin, end)).alias("change"))
-        .select("change.*")
-        .where(F.col("time").isNotNull())
-        .groupBy("time")
-        .agg(F.bit_xor("hash").alias("hash"))
-        .where(F.col("hash") != 0)
-        .select(F.lit(OWNERSHIP).alias("of"), _time("time"))
-    )
-
-
-def _time(*names: str) -> Column:
-    # A commit without a time counts from the beginning.
-    columns = [F.col(each) for each in names]
-    return F.coalesce(*columns, F.timestamp_seconds(F.lit(0))).alias("time")
 
 
 def _any_of(conditions: Iterable[Column]) -> Column:

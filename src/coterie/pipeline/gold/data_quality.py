@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import DATA_QUALITY
-from coterie.pipeline.tables.spark import conform
 
 _COUNTS: Final = (
     "records",
@@ -129,7 +128,7 @@ def _build(inputs: TableInputs) -> DataFrame:
     heads = [tuple(head) for head in inputs.settings.heads]
     head_rows = inputs.spark.createDataFrame(heads, HEADS_SCHEMA)
     rows = data_quality(inputs.before(), new, head_rows)
-    return conform(rows.fillna(0, [*_COUNTS, "held_back", "off_clock"]), DATA_QUALITY)
+    return rows.fillna(0, [*_COUNTS, "held_back", "off_clock"])
 
 
 GOLD: Final = GoldTable(DATA_QUALITY, _INPUTS, _build)

@@ -19,9 +19,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.gold.table_inputs import updated
 from coterie.pipeline.tables.gold_offsets import DELETED_OFFSETS
-from coterie.pipeline.tables.spark import conform
 
 _CLOCK_MS: Final = 60_000
 """Allowed difference between the clocks of the brokers and of the sampling process."""
@@ -36,7 +35,6 @@ _TOMBSTONE: Final = (
     "last_offset",
     "cause_in_log",
 )
-_INPUTS: Final = ("offset_commit_history", "newest_partition_ends")
 
 
 def deleted_offsets(
@@ -113,13 +111,9 @@ def _cause() -> Column:
     return F.when(in_log == "unknown", known).otherwise(in_log)
 
 
-def _build(inputs: TableInputs) -> DataFrame:
-    rows = deleted_offsets(
-        inputs.before(),
-        inputs.new("offset_commit_history"),
-        inputs.all("newest_partition_ends"),
-    )
-    return conform(rows, DELETED_OFFSETS)
-
-
-GOLD: Final = GoldTable(DELETED_OFFSETS, _INPUTS, _build)
+GOLD: Final = updated(
+    DELETED_OFFSETS,
+    deleted_offsets,
+    "offset_commit_history",
+    whole=("newest_partition_ends",),
+)

@@ -33,7 +33,6 @@ from coterie.pipeline.gold.newest_partition_ends import newest_of_partitions
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import EXPIRY_FORECAST
-from coterie.pipeline.tables.spark import conform
 from coterie.pipeline.tables.table import TIME_MS_MAX
 
 INPUTS: Final = (
@@ -209,7 +208,7 @@ def _subscriptions(
 
 def _build(inputs: TableInputs) -> DataFrame:
     tables = {name: inputs.all(name) for name in INPUTS}
-    return conform(expiry_forecast(tables, inputs.settings), EXPIRY_FORECAST)
+    return expiry_forecast(tables, inputs.settings)
 
 
 GOLD: Final = GoldTable(EXPIRY_FORECAST, INPUTS, _build)

@@ -38,7 +38,7 @@ from coterie.pipeline.tables.gold_groups import (
     REBALANCE_TIMELINE,
 )
 from coterie.pipeline.tables.silver import CLASSIC_MEMBER, CONSUMER_GROUP_RECORDS
-from coterie.pipeline.tables.spark import conform, spark_schema
+from coterie.pipeline.tables.spark import spark_schema
 from coterie.pipeline.tables.table import BINARY
 
 GROUP: Final = ("log_partition", "group_id")
@@ -207,7 +207,7 @@ def _build(inputs: TableInputs) -> DataFrame:
     )
     fresh = replayed(with_gap_offsets.unionByName(name_rows), storms)
     kept = before.join(changed, list(GROUP), "left_anti")
-    return conform(kept.unionByName(fresh), GROUP_HISTORY)
+    return kept.unionByName(fresh)
 
 
 GOLD: Final = GoldTable(GROUP_HISTORY, (*SILVER, "log_gaps", "topic_names"), _build)

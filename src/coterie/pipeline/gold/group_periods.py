@@ -8,9 +8,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.gold.table_inputs import updated
 from coterie.pipeline.tables.gold_groups import GROUP_PERIODS
-from coterie.pipeline.tables.spark import conform
 
 _PAUSE_S: Final = 60 * 60
 
@@ -84,11 +83,4 @@ def longest_pauses(periods: DataFrame, sessions: DataFrame) -> DataFrame:
     )
 
 
-GOLD: Final = GoldTable(
-    GROUP_PERIODS,
-    ("offset_commit_history",),
-    lambda inputs: conform(
-        group_periods(inputs.before(), inputs.new("offset_commit_history")),
-        GROUP_PERIODS,
-    ),
-)
+GOLD: Final = updated(GROUP_PERIODS, group_periods, "offset_commit_history")

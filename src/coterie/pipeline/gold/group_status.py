@@ -44,18 +44,18 @@ from coterie.pipeline.gold.partition_events import (
 )
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_groups import GROUP_STATUS, GROUP_WINDOWS
-from coterie.pipeline.tables.spark import conform, spark_schema
+from coterie.pipeline.tables.spark import spark_schema
 
 _PARTITION_OF_TOPIC: Final = ("topic", "partition")
 
 
 def _windows(inputs: TableInputs) -> DataFrame:
-    plan, rules = cuts.plan_of(inputs), inputs.settings.burrow
+    plan, rules = inputs.plan, inputs.settings.burrow
     old = inputs.before()
-    carried = Carried(plan.base, old.where(_is_at(plan.base)))
-    ends = ends_since(inputs.since(cuts.SAMPLES, plan.base), carried)
+    carried = Carried(plan.start, old.where(_is_at(plan.start)))
+    ends = ends_since(inputs.since(cuts.SAMPLES, plan.start), carried)
     times = EvaluationTimes(
-        None if plan.base is None else _ms(plan.base),
+        None if plan.start is None else _ms(plan.start),
         tuple(_ms(each) for each in plan.cuts),
     )
     # State comes first: its time is 1970.
@@ -67,18 +67,9 @@ def _windows(inputs: TableInputs) -> DataFrame:
         .select(*Event._fields)
         .mapInArrow(partial(status_batches, rules, times), spark_schema(GROUP_WINDOWS))
     )
-    frames = [_headers(inputs, plan), _ends_at(ends, plan.cuts, rules.intervals)]
     kept = old.where(F.col("kind").isin(cuts.END, STATE) & _is_in(plan.kept))
-    whole = kept.unionByName(evaluated)
-    for frame in frames:
-        whole = whole.unionByName(frame, allowMissingColumns=True)
-    return conform(whole, GROUP_WINDOWS)
-
-
-def _headers(inputs: TableInputs, plan: cuts.Plan) -> DataFrame:
-    at = [(cuts.CUT, each) for each in (*plan.kept, *plan.cuts)]
-    return inputs.spark.createDataFrame(
-        [(cuts.BASE, plan.base), *at], "kind string, cut_ts timestamp"
+    return kept.unionByName(evaluated).unionByName(
+        _ends_at(ends, plan.cuts, rules.intervals), allowMissingColumns=True
     )
 
 
@@ -170,15 +161,12 @@ def _ms(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-def _statuses(inputs: TableInputs) -> DataFrame:
-    base = cuts.base_of(inputs)
-    # Minutes are evaluated at their end.
-    inputs.rewrite_from(None if base is None else base + cuts.MINUTE)
-    rows = inputs.all(cuts.WINDOWS)
-    return conform(rows.where(F.col("kind") == STATUS), GROUP_STATUS)
-
-
-WINDOWS: Final = GoldTable(GROUP_WINDOWS, cuts.INPUTS, _windows)
+WINDOWS: Final = GoldTable(GROUP_WINDOWS, cuts.INPUTS, _windows, cuts.plan_windows)
 GOLD: Final = GoldTable(
-    GROUP_STATUS, (cuts.WINDOWS,), _statuses, rewrites=GROUP_STATUS.day_of
+    GROUP_STATUS,
+    (cuts.WINDOWS,),
+    lambda inputs: inputs.all(cuts.WINDOWS).where(F.col("kind") == STATUS),
+    # Minutes are evaluated at their end.
+    partial(cuts.plan_from_base, after=cuts.MINUTE),
+    rewrites=GROUP_STATUS.day_of,
 )

@@ -7,17 +7,24 @@ UTC by the coordinator's clock, whatever the time zone of Spark.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.gold.table_inputs import (
+    GoldTable,
+    Plan,
+    PlanInputs,
+    TableInputs,
+)
 from coterie.pipeline.tables.gold_offsets import GROUP_USAGE_DAILY
-from coterie.pipeline.tables.spark import conform
 
 _DAY_S: Final = 86_400
+_EPOCH: Final = date(1970, 1, 1)
 _KEY: Final = ("day", "group_id", "topic")
 _LONG_MAX: Final = 2**63 - 1
 _SUMS: Final = (
@@ -131,24 +138,29 @@ def _sum(name: str) -> Column:
     return F.coalesce(F.try_sum(name), largest).alias(name)
 
 
+def _plan(inputs: PlanInputs) -> Plan:
+    numbers: set[int] = set()
+    for times in inputs.new_times("offset_commit_history", "append_ts", "commit_ts"):
+        at_us = times.drop_null().cast(pa.int64()).to_numpy()
+        numbers.update(np.unique(at_us // (_DAY_S * 1_000_000)).tolist())
+    return Plan(days=tuple(_EPOCH + timedelta(days=each) for each in sorted(numbers)))
+
+
 def _build(inputs: TableInputs) -> DataFrame:
-    new_days = inputs.new("offset_commit_history").select(_day().alias("day"))
-    # A job, so that only the files of these days are read.
-    days = [row["day"] for row in new_days.distinct().collect() if row["day"]]
-    is_of_days = F.col("day").isin(days)
+    is_of_days = F.col("day").isin(list(inputs.plan.days))
     history, commits = (
-        inputs.of_days(name, days).withColumn("day", _day()).where(is_of_days)
+        inputs.of_days(name).withColumn("day", _day()).where(is_of_days)
         for name in ("offset_commit_history", "offset_commits")
     )
     counted = with_shares(usage(history, commits))
     kept = inputs.before().drop("members_max").where(~is_of_days)
     members = members_max(inputs.all("member_sessions"), inputs.settings.as_of_ts)
-    rows = kept.unionByName(counted).join(members, on=["day", "group_id"], how="left")
-    return conform(rows, GROUP_USAGE_DAILY)
+    return kept.unionByName(counted).join(members, on=["day", "group_id"], how="left")
 
 
 GOLD: Final = GoldTable(
     GROUP_USAGE_DAILY,
     ("offset_commit_history", "offset_commits", "member_sessions"),
     _build,
+    _plan,
 )

@@ -40,7 +40,6 @@ from coterie.pipeline.gold.partition_events import (
 )
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import LAG_HISTORY
-from coterie.pipeline.tables.spark import conform
 
 _LIFE: Final = ("topic", "partition", "life")
 _RECENT: Final = timedelta(hours=2)
@@ -49,8 +48,7 @@ row, all samples of the partition may be read."""
 
 
 def _build(inputs: TableInputs) -> DataFrame:
-    base = cuts.base_of(inputs)
-    inputs.rewrite_from(base)
+    base = inputs.plan.start
     at_base = F.lit(False) if base is None else F.col("cut_ts") == cuts.timestamp(base)
     carried = Carried(base, inputs.all(cuts.WINDOWS).where(at_base))
     ends = ends_since(inputs.since(cuts.SAMPLES, base), carried)
@@ -65,7 +63,7 @@ def _build(inputs: TableInputs) -> DataFrame:
         if earlier is not None:
             ends = ends.unionByName(earlier, allowMissingColumns=True)
         produced = _with_produced(rows, ends)
-    return conform(_with_time_lag(produced), LAG_HISTORY)
+    return _with_time_lag(produced)
 
 
 def _with_previous(rows: DataFrame, before: DataFrame, base: datetime) -> DataFrame:
@@ -326,5 +324,9 @@ def _with_time_lag(rows: DataFrame) -> DataFrame:
 
 
 GOLD: Final = GoldTable(
-    LAG_HISTORY, (*cuts.INPUTS, cuts.WINDOWS), _build, rewrites=LAG_HISTORY.day_of
+    LAG_HISTORY,
+    (*cuts.INPUTS, cuts.WINDOWS),
+    _build,
+    cuts.plan_from_base,
+    rewrites=LAG_HISTORY.day_of,
 )

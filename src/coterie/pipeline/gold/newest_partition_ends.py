@@ -12,9 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.gold.table_inputs import updated
 from coterie.pipeline.tables.gold_offsets import NEWEST_PARTITION_ENDS
-from coterie.pipeline.tables.spark import conform
 
 _DAY_S: Final = 86_400
 _DAYS: Final = 2
@@ -63,11 +62,6 @@ def newest_of_partitions(ends: DataFrame, *columns: str) -> DataFrame:
     )
 
 
-GOLD: Final = GoldTable(
-    NEWEST_PARTITION_ENDS,
-    ("partition_end_samples",),
-    lambda inputs: conform(
-        newest_partition_ends(inputs.before(), inputs.new("partition_end_samples")),
-        NEWEST_PARTITION_ENDS,
-    ),
+GOLD: Final = updated(
+    NEWEST_PARTITION_ENDS, newest_partition_ends, "partition_end_samples"
 )

@@ -32,7 +32,6 @@ from pyspark.sql import functions as F
 from coterie.pipeline.gold.current_offsets import PARTITION, known_offset
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import OFFSET_COMMIT_HISTORY
-from coterie.pipeline.tables.spark import conform
 
 _COMMIT_COLUMNS: Final = (
     "topic_id",
@@ -375,13 +374,12 @@ _CONTEXT: Final = (
 def _build(inputs: TableInputs) -> DataFrame:
     context = {name: inputs.all(name) for name in _CONTEXT}
     context["current_offsets"] = inputs.before("current_offsets")
-    rows = offset_commit_history(
+    return offset_commit_history(
         inputs.new("offset_commits"),
         inputs.new("tombstones"),
         context,
         inputs.settings.retention_ms,
     )
-    return conform(rows, OFFSET_COMMIT_HISTORY)
 
 
 GOLD: Final = GoldTable(

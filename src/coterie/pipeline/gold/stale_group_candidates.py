@@ -46,7 +46,6 @@ from coterie.pipeline.gold.stale_group_evidence import (
 )
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_groups import STALE_GROUP_CANDIDATES
-from coterie.pipeline.tables.spark import conform
 
 ITEM: Final = "delete-group:"
 """Prefix of the IDs of plan items that delete a group."""
@@ -243,8 +242,7 @@ def _or_empty(name: str) -> Column:
 
 def _build(inputs: TableInputs) -> DataFrame:
     tables = {name: inputs.all(name) for name in INPUTS}
-    candidates = stale_group_candidates(tables, inputs.settings)
-    return conform(candidates, STALE_GROUP_CANDIDATES)
+    return stale_group_candidates(tables, inputs.settings)
 
 
 GOLD: Final = GoldTable(STALE_GROUP_CANDIDATES, INPUTS, _build)

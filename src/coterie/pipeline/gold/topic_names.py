@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from coterie.pipeline.gold.groups.record import PARTITION_METADATA
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import TOPIC_NAMES
-from coterie.pipeline.tables.spark import conform
 
 _PAIRS: Final = ("offset_commits", "partition_end_samples")
 _GROUPS: Final = "consumer_group_records"
@@ -38,8 +37,7 @@ def topic_names(consumer: DataFrame, *pairs: DataFrame) -> DataFrame:
 
 def _build(inputs: TableInputs) -> DataFrame:
     found = topic_names(inputs.new(_GROUPS), *map(inputs.new, _PAIRS))
-    new = found.join(inputs.before(), "topic_id", "left_anti")
-    return conform(new, TOPIC_NAMES)
+    return found.join(inputs.before(), "topic_id", "left_anti")
 
 
 GOLD: Final = GoldTable(TOPIC_NAMES, (_GROUPS, *_PAIRS), _build, appends=True)

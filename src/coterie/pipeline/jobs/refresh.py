@@ -1,5 +1,8 @@
 """Build or update the gold tables of a lake, in one commit.
 
+Each table is planned in this process, selected by Spark, written, and merged with its
+files; the commit has the changes of all tables.
+
 A refresh is a step: it reads the lake as of its beginning, so that steps of ingestion
 may commit while it runs. An incremental table reads exactly the new rows: those in
 files of steps after its last build. A table whose inputs did not change is skipped,
@@ -8,20 +11,20 @@ unless it depends on settings: the time of the newest record is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable
-from coterie.pipeline.jobs.spark_tables import read_files
+from coterie.pipeline.gold.table_inputs import GoldTable, Plan
 from coterie.pipeline.lake.delta import NO_DAY, describe_file, folder_of
 from coterie.pipeline.lake.lake import STAGING, Lake
 from coterie.pipeline.lake.manifest import (
@@ -35,6 +38,7 @@ from coterie.pipeline.lake.writer import TableWriter, new_path
 from coterie.pipeline.spark_session import SizedSession, collect_all, sized_session
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.spark import empty_frame, spark_schema
 from coterie.pipeline.tables.table import DAY, Layer
 
 if TYPE_CHECKING:
@@ -139,6 +143,8 @@ class _Builder:
     states: dict[str, TableState]
     """The tables built so far replace those of the version."""
     built: dict[str, Change] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """The plans of the tables built so far."""
 
     def is_due(self, gold: GoldTable) -> bool:
         """Return whether a new build of the table may give other rows."""
@@ -165,7 +171,7 @@ class _Builder:
         for gold in batch:
             self.session.begin()
             inputs.append(_BuildInputs(self, gold))
-            frame = gold.build(inputs[-1])
+            frame = gold.rows(inputs[-1])
             (small if self.session.reads_few_rows else large).append((gold, frame))
         added: dict[str, tuple[DataFile, ...]] = {}
         if small:
@@ -175,27 +181,30 @@ class _Builder:
             self.session.set_for(few_rows=False)
             added[gold.table.name] = self._write(frame, gold)
         for gold, each in zip(batch, inputs, strict=True):
-            self._add(gold, each, added[gold.table.name])
+            self._merge(gold, each, added[gold.table.name])
 
-    def _add(
+    def _merge(
         self, gold: GoldTable, inputs: _BuildInputs, added: tuple[DataFile, ...]
     ) -> None:
-        """Add the change of a built table to this refresh."""
-        name = gold.table.name
+        """Add the change of a built table to this refresh: its new files, and those
+        that they replace."""
+        name, plan = gold.table.name, inputs.plan
         known, present = name in self.states, self.states.get(name, TableState())
         removed = self.lake.files(name)
         if known and gold.appends:
             removed = ()
-        elif known and inputs.cut is not None:
-            removed, kept = self._cut(gold, inputs.cut)
+        elif known and gold.rewrites is not None and plan.start is not None:
+            removed, kept = self._cut(gold, gold.rewrites, plan.start)
             added += kept
         is_unchanged = known and not added and not removed
         self.built[name] = Change(name, added, removed)
+        self.plans[name] = plan
         self.states[name] = TableState(
             delta=present.delta,
             through=self.step,
             changed=present.changed if is_unchanged else self.step,
             uses_settings=inputs.uses_settings,
+            cuts=(*plan.kept, *plan.cuts),
             read={
                 each: THIS_COMMIT if each in self.built else self.states[each].delta
                 for each in gold.inputs
@@ -270,12 +279,11 @@ class _Builder:
         return tuple(file for file in files if file.rows)
 
     def _cut(
-        self, gold: GoldTable, cut: datetime
+        self, gold: GoldTable, column: str, cut: datetime
     ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Return the files of a table that have rows at or after a time, and new files
         with their rows before it."""
-        assert gold.rewrites is not None, f"{gold.table.name} cannot be cut"
-        bounds = self.lake.bounds(gold.table.name, gold.rewrites)
+        bounds = self.lake.bounds(gold.table.name, column)
         removed, mixed = [], []
         for file in self.lake.files(gold.table.name):
             low, high = bounds.get(file.path, (None, None))
@@ -286,7 +294,7 @@ class _Builder:
         writer = TableWriter(self.lake.storage, gold.table, self.step)
         for file in mixed:
             rows = self.lake.read_file(gold.table.name, file)
-            writer.add(rows.filter(ds.field(gold.rewrites) < pa.scalar(cut)))
+            writer.add(rows.filter(ds.field(column) < pa.scalar(cut)))
         return tuple(removed), writer.close()
 
 
@@ -295,16 +303,49 @@ def _utc(time: datetime) -> datetime:
 
 
 class _BuildInputs:
-    """An implementation of `TableInputs` over a lake, for the build of one table."""
+    """An implementation of `PlanInputs` and `TableInputs` over a lake, for the build of
+    one table."""
 
     def __init__(self, builder: _Builder, gold: GoldTable) -> None:
         self.spark = builder.session.spark
         self.uses_settings = False
-        self.cut: datetime | None = None
-        """The time given to `rewrite_from`."""
         self._builder = builder
         self._gold = gold
         self._state = builder.states.get(gold.table.name, TableState())
+        self.plan = gold.plan(self)
+
+    # The plan.
+
+    @property
+    def cuts(self) -> tuple[datetime, ...]:
+        return self._state.cuts
+
+    def plan_of(self, name: str) -> Plan | None:
+        # This table must have the rows of all earlier builds of the other one.
+        earlier = self._builder.version.of(name).through
+        is_current = self._gold.table.name in self._builder.states
+        is_current &= self._state.through >= earlier
+        return self._builder.plans.get(name) if is_current else None
+
+    def new_times(self, name: str, *columns: str) -> Iterator[Any]:
+        if files := self._new_files(name):
+            dataset = self._builder.lake.file_dataset(name, files)
+            for batch in dataset.to_batches(columns=list(columns)):
+                yield pc.coalesce(*batch.columns)
+
+    def rows(self, name: str, columns: Sequence[str]) -> Any:
+        return self._rows(name, self._files(name), columns)
+
+    def rows_before(self, name: str, columns: Sequence[str]) -> Any:
+        return self._rows(name, self._files_before(name), columns)
+
+    def _rows(
+        self, name: str, files: Sequence[DataFile], columns: Sequence[str]
+    ) -> Any:
+        dataset = self._builder.lake.file_dataset(name, files)
+        return dataset.to_table(columns=list(columns))
+
+    # The rows.
 
     @property
     def settings(self) -> GoldSettings:
@@ -316,10 +357,10 @@ class _BuildInputs:
         """Return all rows of an input."""
         return self._read(name, self._files(name))
 
-    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
-        """Return the rows of files of these days, or of unknown days."""
+    def of_days(self, name: str) -> DataFrame:
+        """Return the rows of files of the plan's days, or of unknown days."""
         assert TABLES[name].day_of is not None, f"{name} is not divided into days"
-        wanted = {None, NO_DAY, *(day.isoformat() for day in days)}
+        wanted = {None, NO_DAY, *(day.isoformat() for day in self.plan.days)}
         return self._read(name, [f for f in self._files(name) if f.day in wanted])
 
     def since(self, name: str, time: datetime | None) -> DataFrame:
@@ -336,36 +377,37 @@ class _BuildInputs:
         return self._read(name, files)
 
     def new(self, name: str) -> DataFrame:
-        """Return the rows of steps after the last build.
-
-        The input must be append-only: a table that is rewritten has no new rows.
-        """
-        assert is_kept(name) or name in _APPENDED, f"{name} is not only appended to"
-        through = self._state.through
-        return self._read(
-            name, [each for each in self._files(name) if each.step > through]
-        )
+        """Return the rows of steps after the last build."""
+        return self._read(name, self._new_files(name))
 
     def before(self, name: str | None = None) -> DataFrame:
         """Return this table, or another one, as of the last build of this table."""
         own = self._gold.table.name
         if name is None:
-            files = self._builder.files(own)
-        elif name in self._state.read:
-            files = self._builder.lake.files(name, self._state.read[name])
-        else:
-            files = ()
-        return self._read(name or own, files)
-
-    def rewrite_from(self, time: datetime | None) -> None:
-        """Replace only the rows at or after a time; None replaces all rows."""
-        self.cut = time
+            return self._read(own, self._builder.files(own))
+        return self._read(name, self._files_before(name))
 
     def _read(self, name: str, files: Sequence[DataFile]) -> DataFrame:
-        rows = read_files(self.spark, self._builder.lake.storage, TABLES[name], files)
+        table, storage = TABLES[name], self._builder.lake.storage
+        if not files:  # Spark refuses to read an empty list of paths
+            return self._builder.session.gathered(empty_frame(self.spark, table), 0)
+        urls = [storage.url(f"{folder_of(table)}/{file.path}") for file in files]
+        rows = self.spark.read.schema(spark_schema(table)).parquet(*urls)
         count = sum(file.rows for file in files)
         return self._builder.session.gathered(rows, count)
+
+    # Files.
 
     def _files(self, name: str) -> tuple[DataFile, ...]:
         assert name in self._gold.inputs, f"{name} is not a declared input"
         return self._builder.files(name)
+
+    def _new_files(self, name: str) -> list[DataFile]:
+        # A table that is rewritten has no new rows.
+        assert is_kept(name) or name in _APPENDED, f"{name} is not only appended to"
+        return [each for each in self._files(name) if each.step > self._state.through]
+
+    def _files_before(self, name: str) -> tuple[DataFile, ...]:
+        if name not in self._state.read:
+            return ()
+        return self._builder.lake.files(name, self._state.read[name])

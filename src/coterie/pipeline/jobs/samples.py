@@ -17,11 +17,7 @@ import pyarrow.compute as pc
 from coterie.pipeline.jobs.ingest import commit_rows
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.writer import TableWriter
-from coterie.pipeline.sources.partition_ends import (
-    LastSamples,
-    read_samples,
-    sample_partition_ends,
-)
+from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.sources.source import Source
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
@@ -29,8 +25,6 @@ _SAMPLES: Final = PARTITION_END_SAMPLES.name
 _KEY: Final = list(PARTITION_END_SAMPLES.key)
 _TIME: Final = "sample_ts"
 _DAY: Final = timedelta(days=1)
-_MS: Final = timedelta(milliseconds=1)
-_LAST: Final = (_TIME, "topic_id", "partition", "log_start_offset", "high_watermark")
 
 
 class TakenSamples(NamedTuple):
@@ -47,9 +41,10 @@ def take_samples(lake: Lake, source: Source, file: Path | None) -> TakenSamples:
     Raises SettingError, LogError or ClientError.
     """
     if file is None:
-        at_ts = lake.version.as_of_ts
-        samples = sample_partition_ends(source, _last_samples(lake), at_ts)
-        return TakenSamples(add_samples(lake, samples))
+        sample_ends = getattr(source, "sample_ends", None)
+        if sample_ends is None:  # it has only the coordinator's log
+            return TakenSamples(0)
+        return TakenSamples(add_samples(lake, sample_ends(lake.version.as_of_ts)))
     added = ahead = 0
     latest = pa.scalar(datetime.now(UTC) + _DAY, pa.timestamp("us", "UTC"))
     for block in read_samples(file):
@@ -58,15 +53,6 @@ def take_samples(lake: Lake, source: Source, file: Path | None) -> TakenSamples:
         # Each block is committed, so that the next one is compared with it.
         added += add_samples(lake, kept)
     return TakenSamples(added, ahead)
-
-
-def _last_samples(lake: Lake) -> LastSamples:
-    if not lake.rows(_SAMPLES):
-        return LastSamples()
-    # Statistics are rounded outwards to milliseconds.
-    newest = max(high for _, high in lake.bounds(_SAMPLES, _TIME).values())
-    is_last = pc.field(_TIME) >= pa.scalar(newest - _MS, pa.timestamp("us", "UTC"))
-    return LastSamples.of_table(lake.read(_SAMPLES, _LAST, is_last))
 
 
 def add_samples(lake: Lake, samples: Any) -> int:

@@ -39,7 +39,6 @@ _SETTINGS: Final = (
     "lock_configuration = true",
 )
 """In this order: the last one keeps a query from changing the others."""
-_SPARK_HINT: Final = "or run the query in Spark: --engine spark"
 
 
 class QueryResult(NamedTuple):
@@ -78,7 +77,7 @@ def connect(memory: str) -> DuckDBPyConnection:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise SettingError(f"{describe_missing('duckdb')}; {_SPARK_HINT}") from None
+        raise SettingError(describe_missing("duckdb")) from None
     connection = duckdb.connect()
     try:
         connection.execute(f"SET memory_limit = {_literal(memory)}")
@@ -174,18 +173,14 @@ def _explained(error: Exception, query: str) -> CoterieError:
             f"there is no table {missing[1]}; the tables are {', '.join(names)}"
         )
     if missing := _MISSING_FUNCTION.search(text):
-        return SettingError(
-            f"DuckDB has no function {missing[1]}: use a function of DuckDB,"
-            f" {_SPARK_HINT}"
-        )
+        return SettingError(f"DuckDB has no function {missing[1]}")
     if missing := _MISSING_COLUMN.search(text):
         columns = {name for each in tables_in(query) for name in each.schema.names}
         similar = ", ".join(get_close_matches(missing[1], columns))
         advice = f"similar are {similar}" if similar else "DESCRIBE lists a table's"
         return SettingError(f"there is no column {missing[1]}; {advice}")
     if isinstance(error, duckdb.ParserException) or line.startswith("No function"):
-        problem = line.rstrip(".")
-        return SettingError(f"{problem}: write it in the SQL of DuckDB, {_SPARK_HINT}")
+        return SettingError(f"{line.rstrip('.')}: write it in the SQL of DuckDB")
     is_invalid = isinstance(error, duckdb.ProgrammingError) and "Arrow" not in line
     return SettingError(line) if is_invalid else LogError(line)
 

@@ -179,9 +179,9 @@ class Fault(NamedTuple):
     """Bytes that are not a valid batch."""
 
     source: str
-    """The file or store."""
+    """The file, or the cluster."""
     position: int
-    """The byte in the file, or the row of the store."""
+    """The byte in the file; without files, the base offset."""
     size_bytes: int
     reason: str
 

@@ -26,10 +26,8 @@ from coterie.wire.record_batch import (
     HEADER_BYTES,
     TRANSACTIONAL,
     BatchHeader,
-    crc_matches,
     decode_marker,
     decode_records,
-    read_header,
 )
 
 
@@ -113,23 +111,6 @@ def _marker_kinds(data: bytes, headers: BatchHeaders) -> Ints:
         begin, size = int(headers.position[index]), int(headers.size_bytes[index])
         kinds[index] = _marker_kind(data[begin : begin + size], headers.header(index))
     return kinds
-
-
-def read_transaction_batch(batch: bytes | memoryview) -> TransactionBatch | None:
-    """Read a single batch; None when it is not transactional, or its checksum is wrong,
-    as the header may be corrupt.
-    """
-    if not crc_matches(batch):
-        return None
-    header = read_header(batch)
-    if not header.is_transactional:
-        return None
-    kind = BatchKind.RECORDS
-    if header.is_control:
-        kind = _marker_kind(bytes(batch), header)
-    return TransactionBatch(
-        header.base_offset, header.last_offset, header.producer_id, kind
-    )
 
 
 def _marker_kind(batch: bytes, header: BatchHeader) -> BatchKind:

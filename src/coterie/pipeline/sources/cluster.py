@@ -21,6 +21,7 @@ import struct
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -36,7 +37,6 @@ from coterie.client.loop_thread import LoopThread
 from coterie.client.settings.portable import PortableSettings
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.pipeline.segments.transactions import FetchedOutcomes
-from coterie.pipeline.sources.partition_ends import LastSamples
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
@@ -56,6 +56,7 @@ _EMPTY_FETCHES_MAX: Final = 5
 removed all.
 """
 _US: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_cluster(where: str, **options: Any) -> ClusterSource:
@@ -134,14 +135,16 @@ class ClusterSource:
         with ClusterConnection(self.settings) as connection:
             yield from _RangeReader(self.describe(), connection, part).rows()
 
-    def sample_ends(
-        self, _last: LastSamples, at_us: int, *, is_until: bool = False
-    ) -> Any:
-        """Return the current ends of all partitions of all topics, at the current time
-        or at `at_us` if that is later. Raises ClientError."""
-        del is_until  # there are no past samples
+    def sample_ends(self, after: datetime | None = None) -> Any:
+        """Return the current ends of all partitions of all topics, as rows of
+        `partition_end_samples`.
+
+        Their time is the current time, or `after` if that is later: the time of the
+        newest record that was read. Raises ClientError.
+        """
+        after_us = 0 if after is None else (after - _EPOCH) // timedelta(microseconds=1)
         with ClusterConnection(self.settings) as connection:
-            return connection.wait(sample_cluster(connection.cluster, at_us))
+            return connection.wait(sample_cluster(connection.cluster, after_us))
 
 
 async def _fetch_retention_ms(cluster: Cluster) -> int | None:

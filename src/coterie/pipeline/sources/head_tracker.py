@@ -34,14 +34,12 @@ class BatchColumns(NamedTuple):
     """The offset after each batch."""
     records: Ints
     size_bytes: Ints
-    file: str | None = None
-    """The segment file; None for sources without files."""
-    positions: Ints | None = None
+    file: str
+    """The segment file."""
+    positions: Ints
 
-    def place(self, index: int) -> BatchPlace | None:
-        """Return the place of a batch; None for sources without files."""
-        if self.file is None or self.positions is None:
-            return None
+    def place(self, index: int) -> BatchPlace:
+        """Return the place of a batch."""
         position, base = self.positions[index], self.bases[index]
         return BatchPlace(self.file, int(position), int(base))
 
@@ -70,7 +68,6 @@ class HeadTracker:
         every = -(-len(batches.ends) // _CUTS_PER_CHUNK)
         # Every n-th batch, counted from the last one, which is always included.
         kept = np.arange(len(batches.ends) - 1, -1, -every)[::-1]
-        positions = batches.positions
         self._cuts.append(
             BatchColumns(
                 bases=batches.bases[kept],
@@ -78,7 +75,7 @@ class HeadTracker:
                 records=np.diff(np.cumsum(batches.records)[kept], prepend=0),
                 size_bytes=np.diff(np.cumsum(batches.size_bytes)[kept], prepend=0),
                 file=batches.file,
-                positions=None if positions is None else positions[kept],
+                positions=batches.positions[kept],
             )
         )
 
@@ -95,11 +92,10 @@ class HeadTracker:
         place = self._cuts[-1].place(-1) if self._cuts else self._before
         return None if place is None else place._asdict()
 
-    def head(self, start_offset: int, end_offset: int | None = None) -> Head:
-        """Return the head; by default the end offset is the end of the scan."""
+    def head(self, start_offset: int) -> Head:
+        """Return the head; the end offset is the end of the scan."""
         stable = self._stable.get(self.position)
-        end = self.position if end_offset is None else end_offset
-        return Head(start_offset, stable, end, self._cuts_until(stable))
+        return Head(start_offset, stable, self.position, self._cuts_until(stable))
 
     def _cuts_until(self, stable: int) -> Cuts:
         """Return the cuts up to the stable offset."""

@@ -1,26 +1,21 @@
-"""Samples of the start and end offsets of topic partitions: lag is measured against
-them, as the coordinator's log has committed offsets only. Topic names of topic ids come
-from samples, too.
-
-A source that can sample has a method `sample_ends`. For a cluster it returns the
-current ends; for Coterie's store, the ends at each minute, from the store's batches.
-Samples can also be read from a file of JSON lines, like `truth/ends.jsonl` of a
-generated log:
+"""Samples of the start and end offsets of topic partitions, in a file of JSON lines
+like `truth/ends.jsonl` of a generated log:
 
     {"topic": "t", "topic_id": "6f..", "partition": 0, "at_ms": 1700000000000,
      "log_start_offset": 0, "end_offset": 42}
 
 `topic_id` (32 hex digits) may be null or left out; so may `last_stable_offset`,
 `leader_id`, `leader_epoch` and `partition_count`.
+
+Lag is measured against samples, as the coordinator's log has committed offsets only.
+Topic names of topic ids come from samples, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -28,84 +23,12 @@ import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, open_json
 
 from coterie.errors import SettingError
-from coterie.pipeline.sources.source import Source
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import TIME_MS_MAX
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BLOCK_BYTES: Final = 32 * 1024 * 1024
 """The size of a block of a file of samples; about 200,000 lines."""
 _INT32_MAX: Final = 2**31 - 1
-
-
-class SampledOffsets(NamedTuple):
-    """The offsets in a sample."""
-
-    log_start_offset: int
-    end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class LastSamples:
-    """The newest samples that were taken, which are from one time.
-
-    The next samples of a store continue at their end offsets: timestamps of batches
-    would not tell which of them are new.
-    """
-
-    at_us: int = 0
-    """Their time, in microseconds since 1970; 0 without samples."""
-    offsets: Mapping[tuple[str, int], SampledOffsets] = field(default_factory=dict)
-    """The offsets by topic ID, as hex digits, and partition."""
-
-    @classmethod
-    def of_table(cls, samples: Any) -> LastSamples:
-        """Return those of a table, which may have earlier samples, too."""
-        times = samples["sample_ts"].cast(pa.int64())
-        at_us = pc.max(times).as_py()
-        if at_us is None:
-            return cls()
-        newest = samples.filter(pc.equal(times, at_us))
-        names = ("topic_id", "partition", "log_start_offset", "high_watermark")
-        rows = zip(*(newest[name].to_pylist() for name in names), strict=True)
-        return cls(
-            at_us,
-            {
-                (topic_id, partition): SampledOffsets(start, end)
-                for topic_id, partition, start, end in rows
-                if topic_id is not None
-            },
-        )
-
-    def end_offset(self, topic_id: str, partition: int) -> int:
-        """Return the sampled end of a partition; 0 without a sample."""
-        offsets = self.offsets.get((topic_id, partition))
-        return 0 if offsets is None else offsets.end_offset
-
-
-_NONE: Final = LastSamples()
-
-
-def sample_partition_ends(
-    source: Source,
-    last: LastSamples = _NONE,
-    at_ts: datetime | None = None,
-    *,
-    is_until: bool = False,
-) -> Any:
-    """Return samples of the partitions' ends, as rows of `partition_end_samples`; no
-    rows for sources that have only the coordinator's log.
-
-    `last` are the samples that were taken before. `at_ts` is the time of the newest
-    record that was read before: no current sample is older, although the clocks of
-    brokers and of this machine differ. With `is_until`, past samples of a store are not
-    newer, either. Raises ClientError or LogError.
-    """
-    sample_ends = getattr(source, "sample_ends", None)
-    if sample_ends is None:
-        return PARTITION_END_SAMPLES.schema.empty_table()
-    at_us = 0 if at_ts is None else (at_ts - _EPOCH) // timedelta(microseconds=1)
-    return sample_ends(last, at_us, is_until=is_until)
 
 
 class _SampleLine(msgspec.Struct):

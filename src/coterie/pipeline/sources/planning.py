@@ -48,27 +48,6 @@ def plan(
     return ranges
 
 
-def limit_heads(heads: Mapping[int, Head], ends: Mapping[int, int]) -> dict[int, Head]:
-    """Return the heads, with stable offsets limited to these; leave out log partitions
-    without a limit.
-    """
-    limited = {}
-    for partition, head in heads.items():
-        end, cuts = ends.get(partition), head.cuts
-        if end is None:
-            continue
-        if end < head.stable_offset:
-            if cuts is not None:
-                count = int(np.searchsorted(cuts.offsets, end)) + 1
-                offsets = np.minimum(cuts.offsets[:count], end)
-                records, sizes = cuts.records[:count], cuts.size_bytes[:count]
-                cuts = Cuts(offsets, records, sizes, cuts.hint)
-            limited[partition] = head._replace(stable_offset=end, cuts=cuts)
-        else:
-            limited[partition] = head
-    return limited
-
-
 def backlog(heads: Mapping[int, Head], positions: Mapping[int, int]) -> dict[int, int]:
     """Return the number of unread records of each log partition up to its stable
     offset, at least 1. For sources without cuts offsets are counted; log partitions

@@ -65,7 +65,7 @@ class BatchRun:
     ends: Ints
     """The offset after each."""
     positions: Ints
-    """The position of each batch in the file, or the row of the store."""
+    """The position of each batch in the file; without files, its base offset."""
     sizes: Ints
     faults: Sequence[tuple[int, Fault]] = ()
     """Bytes that are no batch, with the index of the batch that follows them."""

@@ -113,22 +113,20 @@ class Source(Protocol):
 
 _OPENERS: Final = {
     "segments": ("coterie.pipeline.sources.segments", "open_segments"),
-    "store": ("coterie.pipeline.sources.store", "open_store"),
     "kafka": ("coterie.pipeline.sources.cluster", "open_cluster"),
 }
 """Module and function of each kind of source. A module is imported when it is used, so
 that reading segments does not import the client."""
 _HOST_PORT: Final = re.compile(r"[^/\\]+:\d+(,[^/\\]+:\d+)*")
 _KNOWN_SOURCES: Final = (
-    "Use segments:DIR (Kafka log segments; DIR may be a URI like s3://bucket/path),"
-    " store:DIR (the --data directory of a Coterie server) or kafka:HOST:PORT."
+    "Use segments:DIR (Kafka log segments; DIR may be a URI like s3://bucket/path) or"
+    " kafka:HOST:PORT."
 )
-_OPTION_PREFIX: Final = "source."
 
 
 def open_source(text: str, **options: Any) -> Source:
-    """Open the source with this name: "segments:DIR_OR_URI", "store:DIR" or
-    "kafka:HOST:PORT". Without a prefix the kind is detected from the content. `options`
+    """Open the source with this name: "segments:DIR_OR_URI" or "kafka:HOST:PORT".
+    Without a prefix the kind is that of the name: a path, a URI or HOST:PORT. `options`
     are the options of the source. Raises SettingError.
     """
     kind, where = parse_source_name(text)
@@ -138,36 +136,15 @@ def open_source(text: str, **options: Any) -> Source:
 
 
 def parse_source_name(text: str) -> tuple[str, str]:
-    """Return the kind of a source ("segments", "store" or "kafka") and its place.
+    """Return the kind of a source ("segments" or "kafka") and its place.
 
     Raises SettingError when `text` is not the name of a source.
     """
     kind, _, where = text.partition(":")
     if kind in _OPENERS and where:
         return kind, where
-    path = Path(text)
-    if text and path.exists():
-        return "store" if (path / "coterie.db").is_file() else "segments", text
-    if "://" in text:
+    if text and ("://" in text or Path(text).exists()):
         return "segments", text
     if _HOST_PORT.fullmatch(text):
         return "kafka", text
     raise SettingError(f"{text!r} does not exist and is no source. {_KNOWN_SOURCES}")
-
-
-def source_of_options(options: Mapping[str, str]) -> Source:
-    """Open the source in the options of a Spark data source: `source`, or the path of
-    `load(PATH)`, with the options that begin with "source.". Raises SettingError.
-    """
-    text = options.get("source") or options.get("path")
-    if not text:
-        raise SettingError(
-            "no source is given: use .option('source', 'segments:DIR'), 'store:DIR' or"
-            " 'kafka:HOST:PORT'"
-        )
-    own = {
-        name.removeprefix(_OPTION_PREFIX): value
-        for name, value in options.items()
-        if name.startswith(_OPTION_PREFIX)
-    }
-    return open_source(text, **own)

@@ -363,8 +363,7 @@ GROUP_WINDOWS: Final = Table(
         required(
             "kind",
             STRING,
-            "base: from when on the last build has rows; cut: there is a state at that"
-            " time; end: the samples of a partition before the cut; window: the commits"
+            "end: the samples of a partition before the cut; window: the commits"
             " and owners of a partition of a group before the cut, or, without a topic,"
             " that the group had members; status: a new row of group_status",
         ),

@@ -178,8 +178,8 @@ QUARANTINE: Final = Table(
         LOG_PARTITION,
         Column("log_offset", LONG, "offset of the record; null for a malformed batch"),
         Column("append_ts", TIME, "timestamp of the record"),
-        Column("source", STRING, "file or store of bytes that are not a record batch"),
-        Column("position", LONG, "byte or row of those bytes in their source"),
+        Column("source", STRING, "file or cluster with bytes that are no record batch"),
+        Column("position", LONG, "byte in the file, or base offset in the cluster"),
         required(
             "reason",
             STRING,
