@@ -395,9 +395,7 @@ def install_pipeline(console: Console) -> None:
         raise DemoFailed("the pipeline's packages could not be installed")
 
 
-def show_tables(
-    console: Console, bootstrap: str, shared: datetime, home: Path
-) -> None:
+def show_tables(console: Console, bootstrap: str, shared: datetime, home: Path) -> None:
     """Build tables from the coordinator's log, and print the events of the demo."""
     lake, page = home / "lake", home / "report.html"
     shutil.rmtree(lake, ignore_errors=True)
