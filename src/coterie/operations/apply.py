@@ -22,12 +22,9 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from coterie.client.admin.group_calls import MemberToRemove
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.groups import GroupType
-from coterie.client.admin.results import Results
+from coterie import client
 from coterie.errors import (
     ApiError,
     AuthenticationFailed,
@@ -56,10 +53,6 @@ from coterie.operations.resets import write_offsets
 from coterie.operations.snapshots import SnapshotGroup, SnapshotWriter
 from coterie.operations.topic_ids import TopicIds, read_topic_ids
 from coterie.types import GroupId, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 AT_ONCE_MAX: Final = 50
 """Groups that are read, and then written, together: a larger batch takes fewer
@@ -80,7 +73,7 @@ class _Checked:
 
 
 async def check_items(
-    admin: AdminClient, items: Sequence[PlanItem], *, force: bool = False
+    admin: client.AdminClient, items: Sequence[PlanItem], *, force: bool = False
 ) -> tuple[ItemResult, ...]:
     """Return the results that items would have, in order, without writing."""
     return tuple(
@@ -93,7 +86,7 @@ async def check_items(
 
 
 async def apply_items(
-    admin: AdminClient,
+    admin: client.AdminClient,
     items: Sequence[PlanItem],
     snapshot: SnapshotWriter,
     *,
@@ -147,7 +140,7 @@ def _batches(items: Sequence[PlanItem]) -> Iterator[Sequence[PlanItem]]:
 
 
 async def _check(
-    admin: AdminClient, items: Sequence[PlanItem], force: bool
+    admin: client.AdminClient, items: Sequence[PlanItem], force: bool
 ) -> list[_Checked]:
     """Read the groups of items and compare them with the plan."""
     planned = {item.group_id: list(item.wanted) for item in items}
@@ -158,7 +151,7 @@ async def _check(
         ids = await _read_topic_ids(admin, items, groups)
         hides_topics = await may_hide_topics(admin, _deleted(items, groups))
     except CoterieError as error:
-        groups = Results({}, dict.fromkeys(planned, error))
+        groups = client.Results({}, dict.fromkeys(planned, error))
     checked = []
     for item in items:
         group: CurrentGroup | None = None
@@ -185,7 +178,7 @@ async def _check(
 
 
 def _deleted(
-    items: Iterable[PlanItem], groups: Results[GroupId, CurrentGroup]
+    items: Iterable[PlanItem], groups: client.Results[GroupId, CurrentGroup]
 ) -> list[GroupId]:
     """Return the groups that will be deleted."""
     return [
@@ -198,9 +191,9 @@ def _deleted(
 
 
 async def _read_topic_ids(
-    admin: AdminClient,
+    admin: client.AdminClient,
     items: Iterable[PlanItem],
-    groups: Results[GroupId, CurrentGroup],
+    groups: client.Results[GroupId, CurrentGroup],
 ) -> TopicIds:
     """Return the ids of the topics whose offsets the items replace."""
     written: set[TopicName] = set()
@@ -239,12 +232,12 @@ def _snapshot_group(checked: _Checked) -> SnapshotGroup:
 def _is_share(item: PlanItem, group: CurrentGroup) -> bool:
     """Return whether the item is about a share group, existing or to be created."""
     if group.description is None:
-        return item.seen.type == GroupType.SHARE.value
+        return item.seen.type == client.GroupType.SHARE.value
     return group.is_share
 
 
 async def _write_all(
-    admin: AdminClient, ready: Sequence[_Checked]
+    admin: client.AdminClient, ready: Sequence[_Checked]
 ) -> Mapping[str, ItemResult]:
     """Apply items concurrently and return the results by item id."""
     delete_ids: list[str] = []
@@ -254,12 +247,12 @@ async def _write_all(
             delete_ids.append(each.result.item.group_id)
         else:
             others.append(each)
-    deleted: Results[str, None] = Results()
+    deleted: client.Results[str, None] = client.Results()
     if delete_ids:
         try:
             deleted = await admin.groups.delete(delete_ids)
         except CoterieError as error:
-            deleted = Results({}, dict.fromkeys(delete_ids, error))
+            deleted = client.Results({}, dict.fromkeys(delete_ids, error))
     written = await asyncio.gather(*(_write(admin, each) for each in others))
     results = {each.item.item_id: each for each in written}
     for each in ready:
@@ -272,7 +265,7 @@ async def _write_all(
     return results
 
 
-async def _write(admin: AdminClient, checked: _Checked) -> ItemResult:
+async def _write(admin: client.AdminClient, checked: _Checked) -> ItemResult:
     """Commit and delete the offsets of an item, or remove its members."""
     item, group = checked.result.item, checked.group
     assert group is not None
@@ -296,22 +289,22 @@ async def _write(admin: AdminClient, checked: _Checked) -> ItemResult:
 
 
 async def _delete_offsets(
-    admin: AdminClient, group_id: GroupId, partitions: Collection[TopicPartition]
-) -> Results[TopicPartition, None]:
+    admin: client.AdminClient, group_id: GroupId, partitions: Collection[TopicPartition]
+) -> client.Results[TopicPartition, None]:
     if not partitions:
-        return Results()
+        return client.Results()
     try:
         return await admin.group_offsets.delete(group_id, partitions)
     except CoterieError as error:
-        return Results({}, dict.fromkeys(partitions, error))
+        return client.Results({}, dict.fromkeys(partitions, error))
 
 
 async def _write_share(
-    admin: AdminClient,
+    admin: client.AdminClient,
     group: CurrentGroup,
-    starts: Mapping[TopicPartition, CommittedOffset],
+    starts: Mapping[TopicPartition, client.CommittedOffset],
     to_delete: Collection[TopicPartition],
-) -> tuple[Results[TopicPartition, None], Results[TopicPartition, None]]:
+) -> tuple[client.Results[TopicPartition, None], client.Results[TopicPartition, None]]:
     """Delete and set start offsets of a share group. A deletion concerns whole topics,
     so that the start offsets to keep are set again."""
     group_id, topics = group.group_id, {at.topic for at in to_delete}
@@ -320,27 +313,27 @@ async def _write_share(
         for at, start in group.committed.items()
         if at.topic in topics and at not in to_delete and at not in starts
     }
-    gone: Results[TopicName, None] = Results()
+    gone: client.Results[TopicName, None] = client.Results()
     if topics:
         try:
             gone = await admin.share_groups.delete_offsets(group_id, sorted(topics))
         except CoterieError as error:
-            gone = Results({}, dict.fromkeys(topics, error))
-    deleted = Results(
+            gone = client.Results({}, dict.fromkeys(topics, error))
+    deleted = client.Results(
         dict.fromkeys(at for at in to_delete if at.topic in gone.values),
         {at: gone.errors[at.topic] for at in to_delete if at.topic in gone.errors},
     )
     kept = {at: start for at, start in kept.items() if at.topic in gone.values}
     written = await write_offsets(admin, group_id, {**starts, **kept}, is_share=True)
     values = {at: None for at in written.values if at not in kept}
-    return deleted, Results(values, written.errors)
+    return deleted, client.Results(values, written.errors)
 
 
 async def _remove_members(
-    admin: AdminClient, item: PlanItem, group: CurrentGroup
+    admin: client.AdminClient, item: PlanItem, group: CurrentGroup
 ) -> ItemResult:
     pending = {
-        MemberToRemove(each.member_id, each.instance_id): each
+        client.MemberToRemove(each.member_id, each.instance_id): each
         for each in pending_members(item, group)
     }
     try:
@@ -355,7 +348,7 @@ async def _remove_members(
         # A member that has left already counts as removed.
         if (
             isinstance(failure, ApiError)
-            and failure.code is ErrorCode.UNKNOWN_MEMBER_ID
+            and failure.code is client.ErrorCode.UNKNOWN_MEMBER_ID
         ):
             continue
         errors[pending[each]] = failure

@@ -11,17 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
-from coterie.client.admin.groups import GroupDescription, GroupState, GroupType
-from coterie.client.admin.results import Results
+from coterie import client
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import GroupId, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +22,29 @@ class CurrentGroup:
     """The state of one group at the time of the read."""
 
     group_id: GroupId
-    description: GroupDescription | None
+    description: client.GroupDescription | None
     """None when the group does not exist."""
-    offsets: GroupOffsets
+    offsets: client.GroupOffsets
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> client.GroupState:
         """The group's state; Dead when it does not exist."""
-        return GroupState.DEAD if self.description is None else self.description.state
+        return (
+            client.GroupState.DEAD
+            if self.description is None
+            else self.description.state
+        )
 
     @property
     def is_share(self) -> bool:
         """Whether this is a share group."""
-        return self.description is not None and self.description.type is GroupType.SHARE
+        return (
+            self.description is not None
+            and self.description.type is client.GroupType.SHARE
+        )
 
     @property
-    def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
+    def committed(self) -> Mapping[TopicPartition, client.CommittedOffset]:
         """The committed offsets, or the start offsets of a share group, sorted."""
         return {
             partition: offset
@@ -54,10 +54,10 @@ class CurrentGroup:
 
 
 async def read_current_groups(
-    admin: AdminClient,
+    admin: client.AdminClient,
     group_ids: Iterable[GroupId],
     also: Mapping[GroupId, Collection[TopicPartition]] | None = None,
-) -> Results[GroupId, CurrentGroup]:
+) -> client.Results[GroupId, CurrentGroup]:
     """Read groups, missing ones included, with all their committed offsets.
 
     `also` names partitions to read even without a commit: an open transaction may be
@@ -65,7 +65,7 @@ async def read_current_groups(
     """
     wanted = tuple(dict.fromkeys(group_ids))
     if not wanted:
-        return Results()
+        return client.Results()
     described = await admin.groups.describe(wanted)
     errors = {
         each: error
@@ -76,7 +76,8 @@ async def read_current_groups(
     share_ids = [
         each
         for each in readable
-        if each in described.values and described.values[each].type is GroupType.SHARE
+        if each in described.values
+        and described.values[each].type is client.GroupType.SHARE
     ]
     others = dict.fromkeys(readable, None)
     for each in share_ids:
@@ -84,7 +85,7 @@ async def read_current_groups(
     all_offsets = await _read_offsets(admin, others)
     if share_ids:
         starts = await _read_starts(admin, share_ids)
-        all_offsets = Results(
+        all_offsets = client.Results(
             {**all_offsets.values, **starts.values},
             {**all_offsets.errors, **starts.errors},
         )
@@ -103,42 +104,46 @@ async def read_current_groups(
             continue
         offsets = all_offsets.values[group_id]
         if (extra := more.values.get(group_id)) is not None:
-            offsets = GroupOffsets(
+            offsets = client.GroupOffsets(
                 {**offsets.offsets, **extra.offsets}, {**offsets.errors, **extra.errors}
             )
         description = described.values.get(group_id)
         groups[group_id] = CurrentGroup(group_id, description, offsets)
-    return Results(groups, errors)
+    return client.Results(groups, errors)
 
 
 async def _read_offsets(
-    admin: AdminClient, wanted: Mapping[GroupId, Collection[TopicPartition] | None]
-) -> Results[GroupId, GroupOffsets]:
+    admin: client.AdminClient,
+    wanted: Mapping[GroupId, Collection[TopicPartition] | None],
+) -> client.Results[GroupId, client.GroupOffsets]:
     """Fetch committed offsets; a missing group has none."""
     if not wanted:
-        return Results()
+        return client.Results()
     fetched = await admin.group_offsets.fetch_many(wanted, require_stable=True)
     missing = [each for each, err in fetched.errors.items() if _is_missing_group(err)]
-    return Results(
-        {**fetched.values, **dict.fromkeys(missing, GroupOffsets({}))},
+    return client.Results(
+        {**fetched.values, **dict.fromkeys(missing, client.GroupOffsets({}))},
         {each: err for each, err in fetched.errors.items() if each not in missing},
     )
 
 
 async def _read_starts(
-    admin: AdminClient, group_ids: Iterable[GroupId]
-) -> Results[GroupId, GroupOffsets]:
+    admin: client.AdminClient, group_ids: Iterable[GroupId]
+) -> client.Results[GroupId, client.GroupOffsets]:
     """Fetch the start offsets of share groups."""
     fetched = await admin.share_groups.fetch_offsets(dict.fromkeys(group_ids))
     starts = {
         each: offsets.as_commits(with_epochs=False)
         for each, offsets in fetched.values.items()
     }
-    return Results(starts, fetched.errors)
+    return client.Results(starts, fetched.errors)
 
 
 def _is_missing_group(error: CoterieError) -> bool:
-    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+    return (
+        isinstance(error, ApiError)
+        and error.code is client.ErrorCode.GROUP_ID_NOT_FOUND
+    )
 
 
 def refuse_active(group: CurrentGroup) -> None:

@@ -10,20 +10,11 @@ StreamsGroup. Positions of share groups do not expire.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.client.admin.configs import ConfigResource
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupState,
-    GroupType,
-)
+from coterie import client
 from coterie.errors import CoterieError
 from coterie.types import TopicName
-from coterie.wire.configs import ConfigResourceType
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 
 class ExpiryClock(Enum):
@@ -37,30 +28,34 @@ class ExpiryClock(Enum):
     """The offset was committed, with or without members in the group."""
 
 
-def expiry_clock(group: GroupDescription, topic: TopicName) -> ExpiryClock | None:
+def expiry_clock(
+    group: client.GroupDescription, topic: TopicName
+) -> ExpiryClock | None:
     """Return the event from which the retention of a group's offsets of a topic counts;
     None when it is unknown."""
-    if group.type is GroupType.CONSUMER:
+    if group.type is client.GroupType.CONSUMER:
         return _unless_subscribed(group, topic)
-    if group.type is GroupType.STREAMS:
+    if group.type is client.GroupType.STREAMS:
         subtopologies = group.topology.subtopologies if group.topology else ()
         is_read = group.state.is_active and any(
             topic in (*each.source_topics, *each.repartition_source_topics)
             for each in subtopologies
         )
         return ExpiryClock.STOPPED if is_read else ExpiryClock.SINCE_COMMIT
-    if group.type is not GroupType.CLASSIC:
+    if group.type is not client.GroupType.CLASSIC:
         return None
     if group.is_simple:
         return ExpiryClock.SINCE_COMMIT
-    if group.state is GroupState.EMPTY:
+    if group.state is client.GroupState.EMPTY:
         return ExpiryClock.SINCE_EMPTY
-    if group.state is GroupState.STABLE and group.protocol_type == "consumer":
+    if group.state is client.GroupState.STABLE and group.protocol_type == "consumer":
         return _unless_subscribed(group, topic)
     return ExpiryClock.STOPPED
 
 
-def _unless_subscribed(group: GroupDescription, topic: TopicName) -> ExpiryClock | None:
+def _unless_subscribed(
+    group: client.GroupDescription, topic: TopicName
+) -> ExpiryClock | None:
     """Return STOPPED for a topic that a member subscribes to, otherwise SINCE_COMMIT,
     or None when the subscriptions are unknown.
 
@@ -82,13 +77,13 @@ def _unless_subscribed(group: GroupDescription, topic: TopicName) -> ExpiryClock
 SETTING: Final = "offsets.retention.minutes"
 
 
-async def offsets_retention_ms(admin: AdminClient) -> int | None:
+async def offsets_retention_ms(admin: client.AdminClient) -> int | None:
     """Return `offsets.retention.minutes` of one broker, in ms, which should be the same
     on all; None when it cannot be read."""
     try:
         cluster = await admin.brokers.describe()
         brokers = [
-            ConfigResource(ConfigResourceType.BROKER, str(each.node_id))
+            client.ConfigResource(client.ConfigResourceType.BROKER, str(each.node_id))
             for each in cluster.nodes[:1]
         ]
         described = await admin.configs.describe(brokers, names=[SETTING])

@@ -10,23 +10,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.auth.acl import (
-    USER,
-    AclBindingFilter,
-    Operation,
-    PermissionType,
-    ResourceType,
-)
-from coterie.client.sasl import Plain, Scram
+from coterie import client
+from coterie.auth.acl import USER
 from coterie.errors import ApiError, CoterieError
 from coterie.types import GroupId, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.options import ClientOptions
 
 LEFT_OUT: Final = (
     "this principal may not describe all topics: offsets of the others, if any, are"
@@ -41,12 +30,14 @@ NOT_IN_SNAPSHOT: Final = (
     "the principal of the write could not describe all topics: offsets of the others,"
     " if any, are not in the snapshot and are not restored"
 )
-_DENIED: Final = AclBindingFilter(
-    resource_type=ResourceType.TOPIC, permission=PermissionType.DENY
+_DENIED: Final = client.AclBindingFilter(
+    resource_type=client.ResourceType.TOPIC, permission=client.PermissionType.DENY
 )
 
 
-async def may_hide_topics(admin: AdminClient, group_ids: Collection[GroupId]) -> bool:
+async def may_hide_topics(
+    admin: client.AdminClient, group_ids: Collection[GroupId]
+) -> bool:
     """Return whether the principal may not describe some topics, as far as known.
 
     The right to describe any topic is tested with the name of a topic that does not
@@ -61,7 +52,7 @@ async def may_hide_topics(admin: AdminClient, group_ids: Collection[GroupId]) ->
     return is_refused or is_denied
 
 
-async def _is_any_topic_refused(admin: AdminClient, group_id: GroupId) -> bool:
+async def _is_any_topic_refused(admin: client.AdminClient, group_id: GroupId) -> bool:
     probe = TopicPartition(f"coterie-{secrets.token_hex(16)}", 0)
     error: CoterieError | None
     fetched = await admin.group_offsets.fetch_many({group_id: [probe]})
@@ -71,11 +62,11 @@ async def _is_any_topic_refused(admin: AdminClient, group_id: GroupId) -> bool:
         error = (await admin.topics.describe([probe.topic])).errors.get(probe.topic)
     return (
         isinstance(error, ApiError)
-        and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        and error.code is client.ErrorCode.TOPIC_AUTHORIZATION_FAILED
     )
 
 
-async def _is_any_topic_denied(admin: AdminClient) -> bool:
+async def _is_any_topic_denied(admin: client.AdminClient) -> bool:
     try:
         bindings = await admin.acls.describe(_DENIED)
     except CoterieError:  # no right to list bindings, or a broker without any
@@ -83,7 +74,7 @@ async def _is_any_topic_denied(admin: AdminClient) -> bool:
     denied = {
         str(each.principal)
         for each in bindings
-        if each.operation in {Operation.ALL, Operation.DESCRIBE}
+        if each.operation in {client.Operation.ALL, client.Operation.DESCRIBE}
     }
     if not denied:
         return False
@@ -91,9 +82,9 @@ async def _is_any_topic_denied(admin: AdminClient) -> bool:
     return principal is None or bool(denied & {f"{USER}:*", principal})
 
 
-def _principal(options: ClientOptions) -> str | None:
+def _principal(options: client.ClientOptions) -> str | None:
     """Return the usual name of the client's principal; None if only brokers know it."""
-    if isinstance(options.sasl, Plain | Scram):
+    if isinstance(options.sasl, client.Plain | client.Scram):
         return f"{USER}:{options.sasl.username}"
     if options.sasl is None and options.ssl is None:
         return f"{USER}:ANONYMOUS"

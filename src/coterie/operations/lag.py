@@ -18,28 +18,12 @@ import asyncio
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupType,
-    MemberDescription,
-)
-from coterie.client.admin.log_offsets import (
-    EARLIEST,
-    LATEST,
-    LogOffsetInfo,
-)
-from coterie.client.admin.results import Partial, Progress, Results
+from coterie import client
 from coterie.errors import ApiError, CoterieError
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.admin.share_groups import ShareGroupOffsets
 
 
 class LagStatus(Enum):
@@ -65,7 +49,7 @@ class PartitionLag:
     group_id: GroupId
     topic: TopicName | None = None
     partition: int | None = None
-    committed: CommittedOffset | None = None
+    committed: client.CommittedOffset | None = None
     """In a share group, the start offset: the first record not acknowledged yet."""
     log_start: LogOffset | None = None
     log_end: LogOffset | None = None
@@ -108,7 +92,7 @@ class GroupLag:
     offsets are missing; the rows hold the available values."""
 
     group_id: GroupId
-    description: GroupDescription | None = None
+    description: client.GroupDescription | None = None
     rows: tuple[PartitionLag, ...] = ()
     """Assigned partitions first, ordered by members with most partitions; then
     partitions with a commit and no owner (A-70). A partition that two members claim,
@@ -134,7 +118,7 @@ def each_partition(rows: Iterable[PartitionLag]) -> dict[TopicPartition, Partiti
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLagReport(Partial[GroupId]):
+class GroupLagReport(client.Partial[GroupId]):
     """The lag of groups, in the order requested."""
 
     groups: tuple[GroupLag, ...]
@@ -155,12 +139,12 @@ class GroupLagReport(Partial[GroupId]):
 
 
 async def group_lag(
-    admin: AdminClient,
+    admin: client.AdminClient,
     group_ids: Iterable[GroupId],
     *,
     topics: Container[TopicName] | None = None,
     committed_only: bool = False,
-    progress: Progress | None = None,
+    progress: client.Progress | None = None,
 ) -> GroupLagReport:
     """Return the lag of each group, on all its partitions or on those of some topics.
 
@@ -176,13 +160,13 @@ async def group_lag(
     share_ids = [
         each.group_id
         for each in described.values.values()
-        if each.type is GroupType.SHARE
+        if each.type is client.GroupType.SHARE
     ]
     if share_ids:
         shares = await admin.share_groups.fetch_offsets(dict.fromkeys(share_ids))
         commits = _with_share_groups(commits, shares)
     else:
-        shares = Results()
+        shares = client.Results()
     assigned = (
         at
         for group in described.values.values()
@@ -207,10 +191,10 @@ async def group_lag(
     # of an older end.
     starts, ends = await asyncio.gather(
         admin.logs.list_offsets(
-            dict.fromkeys(partitions, EARLIEST), progress=stages[2]
+            dict.fromkeys(partitions, client.EARLIEST), progress=stages[2]
         ),
         admin.logs.list_offsets(
-            dict.fromkeys(partitions, LATEST),
+            dict.fromkeys(partitions, client.LATEST),
             committed_only=committed_only,
             progress=stages[3],
         ),
@@ -228,7 +212,7 @@ async def group_lag(
             _group_lag(
                 group_id,
                 described.values.get(group_id),
-                commits.values.get(group_id, GroupOffsets({})),
+                commits.values.get(group_id, client.GroupOffsets({})),
                 (described.errors.get(group_id), commits.errors.get(group_id)),
                 logs,
                 shares.values.get(group_id),
@@ -240,9 +224,9 @@ async def group_lag(
 
 
 def _with_share_groups(
-    commits: Results[GroupId, GroupOffsets],
-    shares: Results[GroupId, ShareGroupOffsets],
-) -> Results[GroupId, GroupOffsets]:
+    commits: client.Results[GroupId, client.GroupOffsets],
+    shares: client.Results[GroupId, client.ShareGroupOffsets],
+) -> client.Results[GroupId, client.GroupOffsets]:
     """Return the committed offsets of groups, and the start offsets of share groups,
     for which OffsetFetch has an error."""
     starts = {
@@ -250,7 +234,7 @@ def _with_share_groups(
         for each, found in shares.values.items()
     }
     errors = {each: err for each, err in commits.errors.items() if each not in starts}
-    return Results({**commits.values, **starts}, {**errors, **shares.errors})
+    return client.Results({**commits.values, **starts}, {**errors, **shares.errors})
 
 
 class _Log(NamedTuple):
@@ -259,23 +243,25 @@ class _Log(NamedTuple):
     error: CoterieError | None
 
 
-def _offset(listed: LogOffsetInfo | None) -> LogOffset | None:
+def _offset(listed: client.LogOffsetInfo | None) -> LogOffset | None:
     return None if listed is None or listed.offset < 0 else listed.offset
 
 
 def _group_lag(
     group_id: GroupId,
-    description: GroupDescription | None,
-    offsets: GroupOffsets,
+    description: client.GroupDescription | None,
+    offsets: client.GroupOffsets,
     errors: tuple[CoterieError | None, CoterieError | None],
     logs: Mapping[TopicPartition, _Log],
-    share: ShareGroupOffsets | None,
+    share: client.ShareGroupOffsets | None,
 ) -> GroupLag:
     """Return the rows of one group. `errors` are those of its description and of its
     committed offsets."""
     describe_error, commit_error = errors
 
-    def row(partition: TopicPartition, owner: MemberDescription | None) -> PartitionLag:
+    def row(
+        partition: TopicPartition, owner: client.MemberDescription | None
+    ) -> PartitionLag:
         log, committed = logs[partition], offsets.offsets.get(partition)
         error = commit_error or offsets.errors.get(partition)
         status, lag, raw = LagStatus.UNKNOWN, None, None
@@ -305,7 +291,9 @@ def _group_lag(
             error=error or log.error,
         )
 
-    is_streams = description is not None and description.type is GroupType.STREAMS
+    is_streams = (
+        description is not None and description.type is client.GroupType.STREAMS
+    )
     rows: list[PartitionLag] = []
     owned: set[TopicPartition] = set()
     # The members of a share group share its partitions: no partition has an owner.
@@ -348,18 +336,20 @@ def _measure(
     return LagStatus.NORMAL, end - committed
 
 
-def _is_no_partition(at: TopicPartition, offsets: GroupOffsets, log: _Log) -> bool:
+def _is_no_partition(
+    at: TopicPartition, offsets: client.GroupOffsets, log: _Log
+) -> bool:
     """Return whether a task has no partition of this topic: a subtopology has as many
     tasks as its topic with most partitions."""
     return (
         offsets.offsets.get(at) is None
         and isinstance(log.error, ApiError)
-        and log.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and log.error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 
 async def with_time_lags(
-    admin: AdminClient, report: GroupLagReport, *, now_ms: int
+    admin: client.AdminClient, report: GroupLagReport, *, now_ms: int
 ) -> GroupLagReport:
     """Return the report with the lag in milliseconds (`time_lag`): the age at `now_ms`
     of the first record that each group has not read.
@@ -406,8 +396,8 @@ def lag_position(row: PartitionLag) -> LagPosition | None:
 
 
 def _stages(
-    progress: Progress | None, size: int, *, count: int
-) -> list[Progress | None]:
+    progress: client.Progress | None, size: int, *, count: int
+) -> list[client.Progress | None]:
     """Return the progress callbacks of stages that each count for the same share,
     whatever their number of items."""
     if progress is None:
@@ -415,7 +405,7 @@ def _stages(
     size = max(size, 1)
     done_of = [0] * count
 
-    def stage(number: int) -> Progress:
+    def stage(number: int) -> client.Progress:
         def report(done: int, total: int) -> None:
             done_of[number] = done * size // max(total, 1)
             progress(sum(done_of), size * count)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from coterie.client.admin.group_offsets import CommittedOffset
+from coterie import client
 from coterie.errors import SettingError
 from coterie.operations.plan_files import (
     OffsetEntry,
@@ -53,7 +53,7 @@ class OffsetFile:
     exist."""
 
 
-Exported = Mapping[GroupId, Mapping[TopicPartition, CommittedOffset]]
+Exported = Mapping[GroupId, Mapping[TopicPartition, client.CommittedOffset]]
 
 
 def write_offsets_file(
@@ -79,7 +79,7 @@ def read_exported_topics(data: bytes, cluster_id: str | None) -> TopicIds:
 def read_offsets_file(data: bytes) -> Exported:
     """Decode the offsets of a file. Raises SettingError."""
     read = decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
-    groups: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
+    groups: dict[GroupId, dict[TopicPartition, client.CommittedOffset]] = {}
     for group in read.groups:
         offsets = groups.setdefault(group.group_id, {})
         for entry in group.offsets:

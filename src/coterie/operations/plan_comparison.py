@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.groups import MemberDescription
+from coterie import client
 from coterie.operations.current_groups import CurrentGroup
 from coterie.operations.plan_files import (
     Action,
@@ -107,7 +106,7 @@ def _changes_of_offsets(item: PlanItem, group: CurrentGroup) -> Iterator[str]:
         yield f"{at.topic}-{at.partition} {change}"
 
 
-def _offset_text(committed: CommittedOffset | None) -> str:
+def _offset_text(committed: client.CommittedOffset | None) -> str:
     if committed is None:
         return "no commit"
     epoch = committed.leader_epoch
@@ -127,7 +126,7 @@ def is_done(item: PlanItem, group: CurrentGroup) -> bool:
 
 def pending_offsets(
     item: PlanItem, group: CurrentGroup
-) -> Mapping[TopicPartition, CommittedOffset | None]:
+) -> Mapping[TopicPartition, client.CommittedOffset | None]:
     """Return the offsets that remain to be committed or, with None, deleted."""
     return {
         at: wanted
@@ -146,7 +145,7 @@ def pending_members(item: PlanItem, group: CurrentGroup) -> tuple[MemberEntry, .
     )
 
 
-def matches_member(entry: MemberEntry, member: MemberDescription) -> bool:
+def matches_member(entry: MemberEntry, member: client.MemberDescription) -> bool:
     """Return whether an entry identifies a member."""
     if entry.instance_id is not None:
         return entry.instance_id == member.instance_id

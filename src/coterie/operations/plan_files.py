@@ -23,8 +23,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
-from coterie import portable_os
-from coterie.client.admin.group_offsets import CommittedOffset
+from coterie import client, portable_os
 from coterie.errors import CoterieError, SettingError
 from coterie.files import decode_text, write_error
 from coterie.operations.topic_ids import TopicIds
@@ -164,15 +163,15 @@ class OffsetEntry:
         return TopicPartition(self.topic, self.partition)
 
     @property
-    def committed(self) -> CommittedOffset | None:
+    def committed(self) -> client.CommittedOffset | None:
         """The offset as a value of the admin client."""
         if self.offset is None:
             return None
-        return CommittedOffset(self.offset, self.leader_epoch, self.metadata)
+        return client.CommittedOffset(self.offset, self.leader_epoch, self.metadata)
 
 
 def entries_of(
-    offsets: Mapping[TopicPartition, CommittedOffset | None],
+    offsets: Mapping[TopicPartition, client.CommittedOffset | None],
 ) -> tuple[OffsetEntry, ...]:
     """Return the admin client's committed offsets as plan entries, sorted."""
     return tuple(
@@ -232,7 +231,7 @@ class PlanItem:
     """The reason, for review."""
 
     @property
-    def wanted(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+    def wanted(self) -> Mapping[TopicPartition, client.CommittedOffset | None]:
         """The offset to commit for each partition; None deletes it."""
         return {entry.at: entry.committed for entry in self.offsets}
 
@@ -328,7 +327,7 @@ class ItemResult:
     """The errors of partitions and members that failed."""
     is_answered: bool = True
     """Whether the cluster responded; without a response, writes may have happened."""
-    prior: Mapping[TopicPartition, CommittedOffset] | None = None
+    prior: Mapping[TopicPartition, client.CommittedOffset] | None = None
     """The committed offsets just before; None when they were not read."""
     warnings: tuple[str, ...] = ()
     """What may have been changed besides, one sentence each."""

@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from coterie.client.admin.group_calls import MemberToRemove
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupType,
-)
-from coterie.client.admin.results import Results
+from coterie import client
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -50,11 +43,6 @@ from coterie.operations.resets import (
 from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
 from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.admin.topics import TopicDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +66,7 @@ def items_of(plans: Sequence[GroupPlan]) -> tuple[PlanItem, ...]:
 
 
 async def plan_offsets(
-    admin: AdminClient,
+    admin: client.AdminClient,
     action: Action,
     scenarios: Mapping[GroupId, Scenario],
     scope: Scope = ALL_COMMITTED,
@@ -96,7 +84,7 @@ async def plan_offsets(
             error = _active_group_error(current)
         elif current is not None and not rows and current.description is None:
             error = ApiError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
+                client.ErrorCode.GROUP_ID_NOT_FOUND,
                 "there is no such group; name partitions to create it",
             )
         if error is not None or current is None:
@@ -117,7 +105,7 @@ async def plan_offsets(
 
 
 async def _with_warning(
-    admin: AdminClient,
+    admin: client.AdminClient,
     plans: Iterable[GroupPlan],
     group_ids: Collection[GroupId],
     warning: str,
@@ -139,7 +127,7 @@ async def _with_warning(
 
 
 async def _with_topic_ids(
-    admin: AdminClient,
+    admin: client.AdminClient,
     plans: Iterable[GroupPlan],
     scenarios: Mapping[GroupId, Scenario],
 ) -> tuple[GroupPlan, ...]:
@@ -184,11 +172,11 @@ def _without_epoch(row: ResetRow) -> ResetRow:
     """Return the row of a share group, whose start offsets have no leader epochs."""
     if row.new is None:
         return row
-    return replace(row, new=CommittedOffset(row.new.offset))
+    return replace(row, new=client.CommittedOffset(row.new.offset))
 
 
 async def plan_clone(
-    admin: AdminClient,
+    admin: client.AdminClient,
     source: GroupId,
     destination: GroupId,
     topics: Collection[str] = (),
@@ -225,11 +213,11 @@ def as_share_group(item: PlanItem) -> PlanItem:
     """Return the item; if its group does not exist, the write creates a share group."""
     if item.seen.exists:
         return item
-    return replace(item, seen=replace(item.seen, type=GroupType.SHARE.value))
+    return replace(item, seen=replace(item.seen, type=client.GroupType.SHARE.value))
 
 
 async def plan_delete_groups(
-    admin: AdminClient, group_ids: Iterable[GroupId]
+    admin: client.AdminClient, group_ids: Iterable[GroupId]
 ) -> tuple[GroupPlan, ...]:
     """Plan the deletion of groups without members, with their offsets."""
     ids = tuple(dict.fromkeys(group_ids))
@@ -256,18 +244,18 @@ def _active_group_error(group: CurrentGroup) -> ApiError:
     if group.description is not None and not _can_remove_members(group.description):
         what = "stop them first"
     return ApiError(
-        ErrorCode.NON_EMPTY_GROUP,
+        client.ErrorCode.NON_EMPTY_GROUP,
         f"the group has members, its state is {group.state.value}: {what}",
     )
 
 
-def _can_remove_members(group: GroupDescription) -> bool:
+def _can_remove_members(group: client.GroupDescription) -> bool:
     """Return whether the group has members that a LeaveGroup request can remove."""
-    return group.type not in {GroupType.SHARE, GroupType.STREAMS}
+    return group.type not in {client.GroupType.SHARE, client.GroupType.STREAMS}
 
 
 async def plan_delete_offsets(
-    admin: AdminClient, group_ids: Iterable[GroupId], scope: Scope
+    admin: client.AdminClient, group_ids: Iterable[GroupId], scope: Scope
 ) -> tuple[GroupPlan, ...]:
     """Plan the deletion of committed offsets of topics that no member subscribes to, or
     of all offsets of topics of share groups without members.
@@ -289,7 +277,9 @@ async def plan_delete_offsets(
         for at in (*group.committed, *group.offsets.errors)
     }
     topics = {each.topic for each in scope} if scope else with_offsets
-    described = await admin.topics.describe(sorted(topics)) if topics else Results()
+    described = (
+        await admin.topics.describe(sorted(topics)) if topics else client.Results()
+    )
     unknown = {
         each: described.errors[each]
         for each in topics - with_offsets
@@ -349,7 +339,7 @@ def _refuse_foreign_members(group: CurrentGroup) -> None:
     described = group.description
     if (
         described is not None
-        and described.type is GroupType.CLASSIC
+        and described.type is client.GroupType.CLASSIC
         and described.members
         and described.protocol_type != "consumer"
     ):
@@ -359,7 +349,7 @@ def _refuse_foreign_members(group: CurrentGroup) -> None:
 def _refused_deletions(
     group: CurrentGroup,
     partitions: Iterable[TopicPartition],
-    topics: Results[TopicName, TopicDescription],
+    topics: client.Results[TopicName, client.TopicDescription],
 ) -> dict[TopicPartition, CoterieError]:
     """Return the offsets that the coordinator would not delete, with the reason."""
     members = () if group.description is None else group.description.members
@@ -382,12 +372,12 @@ def _refused_deletions(
             refused[at] = topics.errors[at.topic]
         elif topic is not None and at not in topic.all_partitions:
             refused[at] = ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {at.topic} has {len(topic.partitions)} partitions",
             )
         elif at.topic in subscribed:
             refused[at] = ApiError(
-                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+                client.ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
                 f"a member of {group.group_id} subscribes to topic {at.topic}: stop the"
                 " members first",
             )
@@ -412,9 +402,9 @@ def _refuse_share_deletion(
 
 
 async def plan_remove_members(
-    admin: AdminClient,
+    admin: client.AdminClient,
     group_id: GroupId,
-    members: Collection[MemberToRemove] | None,
+    members: Collection[client.MemberToRemove] | None,
 ) -> GroupPlan:
     """Plan the removal of members; None removes all current members, static ones by
     instance id, because their member id changes when they rejoin."""
@@ -445,7 +435,7 @@ async def plan_remove_members(
     for entry in entries:
         if not any(matches_member(entry, each) for each in current):
             unknown = ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
+                client.ErrorCode.UNKNOWN_MEMBER_ID,
                 f"there is no member {entry.instance_id or entry.member_id!r}: `coterie"
                 f" groups members {group_id}` lists the members",
             )
@@ -455,11 +445,13 @@ async def plan_remove_members(
 
 
 def _existing(
-    group_id: GroupId, groups: Results[GroupId, CurrentGroup]
+    group_id: GroupId, groups: client.Results[GroupId, CurrentGroup]
 ) -> CurrentGroup:
     group = groups.one(group_id)
     if group.description is None and not group.committed:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        raise ApiError(
+            client.ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"
+        )
     return group
 
 
@@ -475,7 +467,7 @@ def _deletions(
 def plan_item(
     action: Action,
     group: CurrentGroup,
-    wanted: Mapping[TopicPartition, CommittedOffset | None],
+    wanted: Mapping[TopicPartition, client.CommittedOffset | None],
     members: tuple[MemberEntry, ...] = (),
 ) -> PlanItem:
     """Return an item that expects the group in its current state."""

@@ -15,17 +15,9 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.log_offsets import (
-    EARLIEST,
-    LATEST,
-    AtTime,
-    LogOffsetInfo,
-    OffsetSpec,
-)
-from coterie.client.admin.results import Results
+from coterie import client
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.operations.current_groups import (
     CurrentGroup,
@@ -36,10 +28,6 @@ from coterie.operations.selection import ALL_COMMITTED, Scope, resolve_partition
 from coterie.operations.times import read_datetime_ms, time_before
 from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +89,7 @@ class ToCommits:
     """Complete commits with metadata and leader epoch, unclamped. Its partitions are
     the scope."""
 
-    offsets: Mapping[TopicPartition, CommittedOffset]
+    offsets: Mapping[TopicPartition, client.CommittedOffset]
     topic_ids: TopicIds = field(default_factory=dict)
     """The ids of the topics of the offsets, where known. `plan_offsets` marks the rows
     of a topic that has another id now."""
@@ -159,10 +147,10 @@ class Note(Enum):
 class PartitionOffsets:
     """The offsets of one partition, as read before a reset."""
 
-    committed: CommittedOffset | None = None
-    start: LogOffsetInfo | None = None
-    end: LogOffsetInfo | None = None
-    at_time: LogOffsetInfo | None = None
+    committed: client.CommittedOffset | None = None
+    start: client.LogOffsetInfo | None = None
+    end: client.LogOffsetInfo | None = None
+    at_time: client.LogOffsetInfo | None = None
     """For ToTime only; offset -1 without a record at or after the time."""
     log_error: CoterieError | None = None
     """The error of reading the log offsets."""
@@ -178,8 +166,8 @@ class ResetRow:
     group_id: GroupId
     topic: TopicName
     partition: int
-    prior: CommittedOffset | None = None
-    new: CommittedOffset | None = None
+    prior: client.CommittedOffset | None = None
+    new: client.CommittedOffset | None = None
     """The offset to commit; None with an error, and for a deletion."""
     log_start: LogOffset | None = None
     log_end: LogOffset | None = None
@@ -238,7 +226,9 @@ def drop_metadata(rows: Iterable[ResetRow]) -> tuple[ResetRow, ...]:
     invalidates it.
     """
     return tuple(
-        row if row.new is None else replace(row, new=CommittedOffset(row.new.offset))
+        row
+        if row.new is None
+        else replace(row, new=client.CommittedOffset(row.new.offset))
         for row in rows
     )
 
@@ -290,7 +280,7 @@ def _target(  # noqa: C901, PLR0912 (one case for each scenario)
 ) -> _Target:
     """Return the target offset of a scenario. Raises CoterieError when it has none."""
 
-    def in_log(found: LogOffsetInfo | None, *notes: Note) -> _Target:
+    def in_log(found: client.LogOffsetInfo | None, *notes: Note) -> _Target:
         info = _read_log_offset(found, offsets)
         return _Target(info.offset, info.leader_epoch, notes)
 
@@ -314,12 +304,12 @@ def _target(  # noqa: C901, PLR0912 (one case for each scenario)
             # The coordinator would reject a commit for a missing partition.
             if (
                 isinstance(error, ApiError)
-                and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ):
                 raise error
             given = scenario.offsets[partition]
             target = _Target(
-                given.offset if isinstance(given, CommittedOffset) else given
+                given.offset if isinstance(given, client.CommittedOffset) else given
             )
         case ToOffset(offset):
             target = _clamp(offset, offsets)
@@ -338,8 +328,8 @@ def _target(  # noqa: C901, PLR0912 (one case for each scenario)
 
 
 def _read_log_offset(
-    info: LogOffsetInfo | None, offsets: PartitionOffsets
-) -> LogOffsetInfo:
+    info: client.LogOffsetInfo | None, offsets: PartitionOffsets
+) -> client.LogOffsetInfo:
     if offsets.log_error is not None:
         raise offsets.log_error
     assert info is not None, "the offset was not requested"
@@ -355,7 +345,9 @@ def _clamp(offset: LogOffset, offsets: PartitionOffsets) -> _Target:
     return _Target(nearest.offset, nearest.leader_epoch, (Note.CLAMPED,))
 
 
-def offset_to_commit(target: _Target, prior: CommittedOffset | None) -> CommittedOffset:
+def offset_to_commit(
+    target: _Target, prior: client.CommittedOffset | None
+) -> client.CommittedOffset:
     """Return the commit for a target, with the metadata of the prior commit and a
     leader epoch.
 
@@ -365,13 +357,13 @@ def offset_to_commit(target: _Target, prior: CommittedOffset | None) -> Committe
     truncation, so the commit has no epoch.
     """
     if prior is None:
-        return CommittedOffset(target.offset, target.leader_epoch)
+        return client.CommittedOffset(target.offset, target.leader_epoch)
     if target.offset == prior.offset:
         return prior
     epoch = target.leader_epoch
     if epoch is None and target.offset < prior.offset:
         epoch = prior.leader_epoch
-    return CommittedOffset(target.offset, epoch, prior.metadata)
+    return client.CommittedOffset(target.offset, epoch, prior.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +377,7 @@ class GroupReset:
     error: CoterieError | None = None
 
     @property
-    def writes(self) -> Mapping[TopicPartition, CommittedOffset]:
+    def writes(self) -> Mapping[TopicPartition, client.CommittedOffset]:
         """The offsets to commit."""
         return {
             row.at: row.new for row in self.rows if row.is_write and row.new is not None
@@ -393,7 +385,7 @@ class GroupReset:
 
 
 async def plan_resets(
-    admin: AdminClient,
+    admin: client.AdminClient,
     scenarios: Mapping[GroupId, Scenario],
     scope: Scope = ALL_COMMITTED,
 ) -> tuple[GroupReset, ...]:
@@ -427,14 +419,17 @@ async def plan_resets(
             by_time.setdefault(scenario.timestamp_ms, set()).update(selected)
     everything = {at for some in partitions.values() for at in some}
     starts, ends, *at_times = await asyncio.gather(
-        _list_offsets(admin, everything, EARLIEST),
-        _list_offsets(admin, everything, LATEST),
-        *(_list_offsets(admin, some, AtTime(at_ms)) for at_ms, some in by_time.items()),
+        _list_offsets(admin, everything, client.EARLIEST),
+        _list_offsets(admin, everything, client.LATEST),
+        *(
+            _list_offsets(admin, some, client.AtTime(at_ms))
+            for at_ms, some in by_time.items()
+        ),
     )
     times = dict(zip(by_time, at_times, strict=True))
     for group_id, selected in partitions.items():
         scenario, current = scenarios[group_id], groups.values[group_id]
-        at_time: Results[TopicPartition, LogOffsetInfo] = Results()
+        at_time: client.Results[TopicPartition, client.LogOffsetInfo] = client.Results()
         if isinstance(scenario, ToTime):
             at_time = times[scenario.timestamp_ms]
         offsets = {
@@ -461,28 +456,30 @@ async def plan_resets(
 
 
 async def _list_offsets(
-    admin: AdminClient, partitions: Collection[TopicPartition], spec: OffsetSpec
-) -> Results[TopicPartition, LogOffsetInfo]:
+    admin: client.AdminClient,
+    partitions: Collection[TopicPartition],
+    spec: client.OffsetSpec,
+) -> client.Results[TopicPartition, client.LogOffsetInfo]:
     if not partitions:
-        return Results()
+        return client.Results()
     return await admin.logs.list_offsets(dict.fromkeys(sorted(partitions), spec))
 
 
 async def write_offsets(
-    admin: AdminClient,
+    admin: client.AdminClient,
     group_id: GroupId,
-    offsets: Mapping[TopicPartition, CommittedOffset],
+    offsets: Mapping[TopicPartition, client.CommittedOffset],
     *,
     is_share: bool = False,
-) -> Results[TopicPartition, None]:
+) -> client.Results[TopicPartition, None]:
     """Commit offsets for a group, or with `is_share` set the start offsets of a share
     group; an error of the whole group is the error of each partition."""
     if not offsets:
-        return Results()
+        return client.Results()
     try:
         if is_share:
             starts = {at: each.offset for at, each in offsets.items()}
             return await admin.share_groups.alter_offsets(group_id, starts)
         return await admin.group_offsets.alter(group_id, offsets)
     except CoterieError as error:
-        return Results({}, dict.fromkeys(offsets, error))
+        return client.Results({}, dict.fromkeys(offsets, error))

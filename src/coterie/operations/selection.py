@@ -23,20 +23,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from coterie.client.admin.groups import (
-    GroupListing,
-    GroupListings,
-    GroupState,
-    GroupType,
-)
-from coterie.client.admin.results import Progress
+from coterie import client
 from coterie.errors import ApiError, CoterieError, SettingError, UnsupportedByBroker
 from coterie.operations.times import read_duration_ns
 from coterie.types import GroupId, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
     from coterie.operations.lag import GroupLag, GroupLagReport
 
 _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
@@ -105,8 +97,8 @@ class Selection:
     """Case-sensitive patterns with *, ? and [...]."""
     excludes: tuple[str, ...] = ()
     """Globs of groups that are not selected."""
-    states: frozenset[GroupState] = frozenset()
-    types: frozenset[GroupType] = frozenset()
+    states: frozenset[client.GroupState] = frozenset()
+    types: frozenset[client.GroupType] = frozenset()
     protocols: frozenset[str] = frozenset()
     """Protocol types: "consumer", "connect", or "" for simple groups."""
     topics: frozenset[TopicName] = frozenset()
@@ -155,7 +147,7 @@ class Selection:
 class SelectionResult:
     """The selected groups, sorted, and the errors of the selection."""
 
-    groups: tuple[GroupListing, ...]
+    groups: tuple[client.GroupListing, ...]
     missing: tuple[GroupId, ...] = ()
     """Named groups that the cluster does not list; empty when nothing was listed."""
     report: GroupLagReport | None = None
@@ -173,19 +165,21 @@ class SelectionResult:
 
 
 async def select_groups(
-    admin: AdminClient,
+    admin: client.AdminClient,
     selection: Selection,
     *,
     must_list: bool = False,
-    progress: Progress | None = None,
+    progress: client.Progress | None = None,
 ) -> SelectionResult:
     """Select groups; with `must_list`, only groups that the cluster lists."""
     if selection.names_only and not must_list:
         named = sorted({each for each in selection.ids if selection.matches(each)})
-        return SelectionResult(groups=tuple(GroupListing(each, "") for each in named))
+        return SelectionResult(
+            groups=tuple(client.GroupListing(each, "") for each in named)
+        )
     listings = await _listings(admin, selection)
     listed = {
-        each.group_id: replace(each, type=GroupType.CLASSIC)
+        each.group_id: replace(each, type=client.GroupType.CLASSIC)
         if each.type is None and each.coordinator_id in listings.classic_only
         else each
         for each in listings.groups
@@ -212,7 +206,9 @@ async def select_groups(
     )
 
 
-async def _listings(admin: AdminClient, selection: Selection) -> GroupListings:
+async def _listings(
+    admin: client.AdminClient, selection: Selection
+) -> client.GroupListings:
     """List groups, filtered by the brokers when all of them can (E28-07)."""
     if selection.states or selection.types:
         try:
@@ -225,8 +221,10 @@ async def _listings(admin: AdminClient, selection: Selection) -> GroupListings:
 
 
 async def _filter_listings(
-    admin: AdminClient, selection: Selection, found: Mapping[GroupId, GroupListing]
-) -> tuple[dict[GroupId, GroupListing], dict[GroupId, CoterieError]]:
+    admin: client.AdminClient,
+    selection: Selection,
+    found: Mapping[GroupId, client.GroupListing],
+) -> tuple[dict[GroupId, client.GroupListing], dict[GroupId, CoterieError]]:
     """Return the groups with the selected state, type and protocol, and errors. Groups
     whose listing lacks state or type are described."""
     incomplete = [
@@ -239,7 +237,7 @@ async def _filter_listings(
     if incomplete:
         described = await admin.groups.describe(incomplete)
         filled |= {
-            key: GroupListing(
+            key: client.GroupListing(
                 key,
                 each.protocol_type,
                 each.state,
@@ -261,10 +259,10 @@ async def _filter_listings(
 
 
 async def _filter_by_lag(
-    admin: AdminClient,
+    admin: client.AdminClient,
     selection: Selection,
     found: Iterable[GroupId],
-    progress: Progress | None,
+    progress: client.Progress | None,
 ) -> GroupLagReport:
     """Return the groups that pass the filters by topic and lag, and those with
     errors."""
@@ -288,7 +286,7 @@ async def _filter_by_lag(
 
 
 async def _existing_topics(
-    admin: AdminClient, groups: Iterable[GroupLag], selection: Selection
+    admin: client.AdminClient, groups: Iterable[GroupLag], selection: Selection
 ) -> frozenset[TopicName]:
     """Return the committed topics that exist or that the principal may not describe."""
     if not selection.is_orphaned:
@@ -305,7 +303,7 @@ def is_gone(error: CoterieError) -> bool:
     """Return whether a topic's error means that the topic does not exist."""
     return (
         isinstance(error, ApiError)
-        and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 
@@ -381,7 +379,7 @@ class ScopePartitions:
 
 
 async def resolve_partitions(
-    admin: AdminClient, selectors: Collection[TopicSelector]
+    admin: client.AdminClient, selectors: Collection[TopicSelector]
 ) -> ScopePartitions:
     """Return the selected partitions; only whole topics need a request."""
     named = {

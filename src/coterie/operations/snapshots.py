@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from coterie.client.admin.group_offsets import CommittedOffset
+from coterie import client
 from coterie.errors import SettingError
 from coterie.files import make_private_directory
 from coterie.operations.plan_files import (
@@ -31,9 +31,6 @@ from coterie.operations.plan_files import (
 )
 from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, TopicPartition
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 SCHEMA: Final = "coterie.snapshot"
 SCHEMA_VERSION: Final = 1
@@ -75,12 +72,12 @@ class SnapshotGroup:
     describe, which are not in `offsets`."""
 
     @property
-    def offsets_before(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+    def offsets_before(self) -> Mapping[TopicPartition, client.CommittedOffset | None]:
         """The committed offsets before the write."""
         return {entry.at: entry.committed for entry in self.offsets}
 
     @property
-    def offsets_written(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+    def offsets_written(self) -> Mapping[TopicPartition, client.CommittedOffset | None]:
         """The offsets about to be written; None is a deletion."""
         return {entry.at: entry.committed for entry in self.wrote}
 
@@ -137,7 +134,7 @@ class SnapshotWriter:
 
 
 async def open_snapshot(
-    admin: AdminClient,
+    admin: client.AdminClient,
     directory: Path,
     *,
     command: str = "",

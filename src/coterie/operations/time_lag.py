@@ -32,14 +32,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from coterie.client.admin.log_offsets import AtTime, LogOffsetInfo
+from coterie import client
 from coterie.types import LogOffset, TopicPartition
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.admin.fetch import FirstRecord
 
 T = TypeVar("T")
 
@@ -95,7 +91,7 @@ NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
 
 
 async def time_lags(
-    admin: AdminClient,
+    admin: client.AdminClient,
     positions: Iterable[LagPosition],
     *,
     now_ms: int,
@@ -128,7 +124,9 @@ async def time_lags(
     return lags | {each.position: each.result() for each in searches}
 
 
-def _age(position: LagPosition, first: FirstRecord | None, now_ms: int) -> TimeLag:
+def _age(
+    position: LagPosition, first: client.FirstRecord | None, now_ms: int
+) -> TimeLag:
     if first is None or first.offset >= position.end:
         return NO_LAG
     if first.timestamp_ms < 0:
@@ -136,10 +134,10 @@ def _age(position: LagPosition, first: FirstRecord | None, now_ms: int) -> TimeL
     return TimeLag.since(first.timestamp_ms, now_ms, TimeLagMethod.EXACT)
 
 
-async def _run_round(admin: AdminClient, searches: Iterable[_Search]) -> None:
+async def _run_round(admin: client.AdminClient, searches: Iterable[_Search]) -> None:
     # Two positions of one partition take two requests.
     for batch in _one_a_partition(searches, lambda each: each.position.partition):
-        guesses = {at: AtTime(each.guess_ms()) for at, each in batch.items()}
+        guesses = {at: client.AtTime(each.guess_ms()) for at, each in batch.items()}
         listed = await admin.logs.list_offsets(guesses)
         for at, search in batch.items():
             search.narrow(guesses[at].timestamp_ms, listed.values.get(at))
@@ -193,7 +191,7 @@ class _Search:
         guess = self._middle_ms() if self._rounds % 2 else self._even_ms()
         return min(max(guess, low_ms + 1), high_ms - 1)
 
-    def narrow(self, tried_ms: int, info: LogOffsetInfo | None) -> None:
+    def narrow(self, tried_ms: int, info: client.LogOffsetInfo | None) -> None:
         """Narrow the bounds by the first record at or after `tried_ms`; None is an
         error of the broker."""
         wanted = self.position.next_offset

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from coterie import client
 from coterie.errors import ApiError
 from coterie.types import TopicName
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 TopicIds: TypeAlias = Mapping[TopicName, str | None]
 """The ids of topics by name, in the form that Kafka prints; None for a topic that does
 not exist. A topic whose id is unknown is left out."""
 
 
-async def read_topic_ids(admin: AdminClient, topics: Iterable[TopicName]) -> TopicIds:
+async def read_topic_ids(
+    admin: client.AdminClient, topics: Iterable[TopicName]
+) -> TopicIds:
     """Return the ids of topics. Brokers before Kafka 2.8 have none, and a topic that
     the principal may not describe has an unknown one. Raises ClientError."""
     wanted = sorted(set(topics))
@@ -37,7 +36,7 @@ async def read_topic_ids(admin: AdminClient, topics: Iterable[TopicName]) -> Top
     for name, error in described.errors.items():
         if (
             isinstance(error, ApiError)
-            and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ):
             ids[name] = None
     return ids

@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.log_offsets import EARLIEST, LATEST, LogOffsetInfo
-from coterie.client.admin.results import Results
+from coterie import client
 from coterie.errors import CoterieError, OperationRefused
 from coterie.operations.current_groups import (
     CurrentGroup,
@@ -36,12 +34,9 @@ from coterie.operations.snapshots import Snapshot, SnapshotGroup
 from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicName, TopicPartition
 
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-
 
 async def plan_undo(
-    admin: AdminClient, snapshot: Snapshot, *, force: bool = False
+    admin: client.AdminClient, snapshot: Snapshot, *, force: bool = False
 ) -> tuple[GroupPlan, ...]:
     """Plan the restoration of every group of a snapshot, in its order.
 
@@ -75,19 +70,19 @@ async def plan_undo(
 class _Logs:
     """The logs of the partitions of a snapshot."""
 
-    starts: Results[TopicPartition, LogOffsetInfo]
-    ends: Results[TopicPartition, LogOffsetInfo]
+    starts: client.Results[TopicPartition, client.LogOffsetInfo]
+    ends: client.Results[TopicPartition, client.LogOffsetInfo]
     topic_ids: TopicIds
 
     @classmethod
     async def read(
-        cls, admin: AdminClient, partitions: Collection[TopicPartition]
+        cls, admin: client.AdminClient, partitions: Collection[TopicPartition]
     ) -> _Logs:
         if not partitions:
-            return cls(Results(), Results(), {})
+            return cls(client.Results(), client.Results(), {})
         starts, ends, topic_ids = await asyncio.gather(
-            admin.logs.list_offsets(dict.fromkeys(partitions, EARLIEST)),
-            admin.logs.list_offsets(dict.fromkeys(partitions, LATEST)),
+            admin.logs.list_offsets(dict.fromkeys(partitions, client.EARLIEST)),
+            admin.logs.list_offsets(dict.fromkeys(partitions, client.LATEST)),
             read_topic_ids(admin, (each.topic for each in partitions)),
         )
         return cls(starts, ends, topic_ids)
@@ -161,8 +156,8 @@ offset that was committed before."""
 def _row(
     group_id: GroupId,
     at: TopicPartition,
-    offset: CommittedOffset | None,
-    prior: CommittedOffset | None,
+    offset: client.CommittedOffset | None,
+    prior: client.CommittedOffset | None,
     logs: _Logs,
 ) -> ResetRow:
     if offset is None:

@@ -6,21 +6,20 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.command import Command, add_output_options, run_on_cluster
+from coterie.cli.command import Command, Run, add_output_options, run_on_cluster
+from coterie.cli.output.outcome import Column, Failure, Item, Json, Outcome, Role
 from coterie.cli.pipeline.options import (
     add_lake_option,
     add_source_options,
     open_source_option,
 )
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Item, Json, Outcome
     from coterie.pipeline.jobs.check import CheckResult, Difference, LogTail
 
 
 def _run(options: argparse.Namespace) -> int:
-    from coterie.errors import SettingError
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.sources.source import parse_source_name
 
@@ -40,7 +39,6 @@ async def compare_with_brokers(run: Run) -> Outcome:
     """Return an item for each difference between the lake and the brokers."""
     import asyncio
 
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
     from coterie.pipeline.jobs.check import (
         compare,
         fetch_cluster_state,

@@ -8,16 +8,27 @@ hex.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
+from coterie.cli.output.emit import CommandIO, emit, stderr_lines, write
+from coterie.cli.output.outcome import (
+    Column,
+    Exit,
+    Item,
+    Json,
+    Outcome,
+    Role,
+    printable,
+    show_error,
+    show_value,
+)
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from coterie.cli.output.outcome import Column, Item, Json, Outcome
     from coterie.cli.pipeline.segment_items import SegmentItems
 
 EXAMPLES: Final = """\
@@ -66,11 +77,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the items; return the exit code."""
-    from coterie.cli.output.emit import CommandIO, emit, stderr_lines, write
-    from coterie.cli.output.outcome import Exit, printable
     from coterie.cli.output.structured import render
     from coterie.cli.pipeline.segment_items import SegmentItems
-    from coterie.errors import SettingError
 
     if options.limit is not None and options.limit < 1:
         raise SettingError("--limit must be 1 or more")
@@ -96,8 +104,6 @@ def _outcome(
 ) -> Outcome:
     """Return an outcome with some items; the last outcome also has the failures and
     notes."""
-    from coterie.cli.output.outcome import Outcome
-
     what = "batches" if options.batches else "records"
     return Outcome(
         schema=f"coterie.pipeline.decode.{what}",
@@ -110,8 +116,6 @@ def _outcome(
 
 
 def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role, show_error, show_value
-
     is_wide = options.wide or options.output == "wide"
     show = show_value if is_wide else _short
     return (
@@ -130,8 +134,6 @@ def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
 
 
 def _batch_columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column
-
     return (
         Column("file", "FILE", is_wide=True),
         Column("position", "POSITION"),
@@ -153,8 +155,6 @@ def _batch_columns() -> tuple[Column, ...]:
 
 
 def _short(value: Json) -> str:
-    from coterie.cli.output.outcome import show_value
-
     text = show_value(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 

@@ -11,7 +11,9 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from coterie import client
 from coterie.cli.command import Command
+from coterie.errors import LogError
 
 EXAMPLES: Final = """\
 examples:
@@ -69,13 +71,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the log; return the exit code."""
-    from coterie.errors import LogError
     from coterie.testing.log_generator.generate import (
         GeneratorOptions,
         generate,
         write_compacted,
     )
-    from coterie.wire.compression import Codec
 
     generator_options = GeneratorOptions(
         folder=options.to,
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         days=options.days,
         seed=options.seed,
         partitions=options.partitions,
-        codec=Codec[options.codec.upper()],
+        codec=client.Codec[options.codec.upper()],
     )
     try:
         world = generate(generator_options)

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
+from coterie import operations as ops
+from coterie.cli.connect import add_connection_options, read_portable_settings
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
@@ -113,7 +114,6 @@ def open_source_option(options: argparse.Namespace) -> Source:
     kind, where = parse_source_name(options.source)
     if kind != "kafka":
         return open_source(options.source)
-    from coterie.cli.connect import read_portable_settings
 
     options.bootstrap_server = where
     return open_source(options.source, settings=read_portable_settings(options))
@@ -239,8 +239,6 @@ def read_time_ms(text: str, newest_ms: int) -> int:
 
     A time span counts back from `newest_ms`. Raises SettingError.
     """
-    from coterie.operations.times import read_datetime_ms
-
     match = _SPAN.fullmatch(text)
     if text and match:
         counts = (int(count or 0) for count in match.groups())
@@ -249,6 +247,6 @@ def read_time_ms(text: str, newest_ms: int) -> int:
         )
         return max(0, newest_ms - before_ms)  # Python has no times before year 1
     try:
-        return read_datetime_ms(text.strip().replace(" ", "T"))
+        return ops.read_datetime_ms(text.strip().replace(" ", "T"))
     except SettingError:
         raise SettingError(f"{text!r} is not a time: expected {TIME_HELP}") from None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from coterie import operations as ops
 from coterie.cli.command import Command, add_output_options
+from coterie.cli.groups.selection import create_file
+from coterie.cli.output.emit import CommandIO, emit
+from coterie.cli.output.outcome import Column, Failure, Outcome, Role, failed_outcome
 from coterie.cli.pipeline.options import add_lake_option
 from coterie.errors import LogError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from coterie.cli.output.emit import CommandIO
-    from coterie.cli.output.outcome import Failure, Outcome
-    from coterie.operations.plan_files import ExpectedGroup, Plan, PlanItem
     from coterie.pipeline.lake.lake import Lake
 
 _CLASSES: Final = ("dead", "abandoned", "expired_soon", "typo", "test")
@@ -56,9 +56,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from coterie.cli.output.emit import CommandIO, emit
-    from coterie.cli.output.outcome import failed_outcome
-
     io = CommandIO()
     try:
         outcome = write_plan(options, io)
@@ -69,10 +66,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def write_plan(options: argparse.Namespace, io: CommandIO) -> Outcome:
     """Write the plan file and return its items. Raises LogError, SettingError."""
-    from coterie.cli.groups.selection import create_file
-    from coterie.cli.output.outcome import Column, Outcome, Role
     from coterie.cli.pipeline.tables import lake_age, lake_context
-    from coterie.operations.plan_files import encode_plan
     from coterie.pipeline.lake.lake import Lake
 
     lake = Lake.open(options.lake)
@@ -81,7 +75,7 @@ def write_plan(options: argparse.Namespace, io: CommandIO) -> Outcome:
     note = "no plan was written: no group is to be deleted"
     if selected:
         plan = _make_plan(lake, selected, cluster_id, io)
-        create_file(options.plan_file, encode_plan(plan))
+        create_file(options.plan_file, ops.encode_plan(plan))
         count = "1 item is" if len(selected) == 1 else f"{len(selected)} items are"
         file = options.plan_file
         note = f"{count} in {file}: coterie groups apply {file} --execute"
@@ -149,8 +143,6 @@ def _select(
 def _refused(
     named: Iterable[str], rows: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Failure]:
-    from coterie.cli.output.outcome import Failure
-
     for group_id in dict.fromkeys(named):
         row = rows.get(group_id)
         if row is None:
@@ -164,12 +156,12 @@ def _make_plan(
     candidates: Sequence[Mapping[str, Any]],
     cluster_id: str,
     io: CommandIO,
-) -> Plan:
+) -> ops.Plan:
     """Return the plan that deletes these groups, with their state in the lake's
     version.
     """
     from coterie.cli.pipeline.tables import read_groups
-    from coterie.operations.plan_files import Plan, utc_text
+    from coterie.operations.plan_files import utc_text
     from coterie.operations.snapshots import new_id
 
     ids = [row["group_id"] for row in candidates]
@@ -182,27 +174,29 @@ def _make_plan(
         for row in candidates
     )
     command = "coterie pipeline plan-stale"
-    return Plan(new_id(io.clock()), utc_text(io.now_ms()), cluster_id, items, command)
+    return ops.Plan(
+        new_id(io.clock()), utc_text(io.now_ms()), cluster_id, items, command
+    )
 
 
 def plan_item(
     candidate: Mapping[str, Any],
     group: Mapping[str, Any],
     offsets: Sequence[Mapping[str, Any]],
-) -> PlanItem:
+) -> ops.PlanItem:
     """Return the item that deletes a group.
 
     The arguments are the group's rows of `stale_group_candidates`, `current_groups`
     and `current_offsets`.
     """
-    from coterie.operations.plan_files import Action, PlanItem, item_id_of
+    from coterie.operations.plan_files import item_id_of
 
     group_id = candidate["group_id"]
-    item_id = item_id_of(Action.DELETE_GROUP, group_id)
+    item_id = item_id_of(ops.Action.DELETE_GROUP, group_id)
     assert item_id == candidate["plan_item_id"], "the table and the plan disagree"
-    return PlanItem(
+    return ops.PlanItem(
         item_id,
-        Action.DELETE_GROUP,
+        ops.Action.DELETE_GROUP,
         group_id,
         _expected_group(group, offsets),
         reason="; ".join(candidate["reasons"]),
@@ -211,13 +205,11 @@ def plan_item(
 
 def _expected_group(
     group: Mapping[str, Any], offsets: Sequence[Mapping[str, Any]]
-) -> ExpectedGroup:
-    from coterie.operations.plan_files import ExpectedGroup, OffsetEntry
-
+) -> ops.ExpectedGroup:
     is_consumer = group["group_type"] == "consumer"
     is_classic = group["group_type"] == "classic"
     entries = [
-        OffsetEntry(
+        ops.OffsetEntry(
             row["topic"],
             row["partition"],
             row["committed_offset"],
@@ -226,7 +218,7 @@ def _expected_group(
         )
         for row in offsets
     ]
-    return ExpectedGroup(
+    return ops.ExpectedGroup(
         exists=True,
         state="Empty",  # a group with members has a blocker and is never in a plan
         type="consumer" if is_consumer else "classic",

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from coterie.cli.command import Command
+from coterie.cli.output.emit import wall_clock
 from coterie.cli.pipeline.options import (
     add_as_of_option,
     add_lake_option,
     open_lake,
 )
+from coterie.errors import LogError
+from coterie.files import write_private_file
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +28,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from coterie.cli.output.emit import wall_clock
-    from coterie.errors import LogError
-    from coterie.files import write_private_file
     from coterie.pipeline.report.page import render
 
     lake = open_lake(options)

@@ -7,7 +7,8 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
 
 from coterie.cli.command import Command
 from coterie.cli.durations import duration_of, whole_duration_of
@@ -23,9 +24,6 @@ from coterie.cli.pipeline.options import (
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.jobs.run import RunResult
     from coterie.pipeline.lake.lake import Lake

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.pipeline.show_command import (
@@ -164,9 +167,6 @@ examples:
 
 
 def _query_ownership(request: TableRequest) -> TableQuery:
-    from functools import reduce
-    from operator import and_
-
     import pyarrow.compute as pc
 
     def ended_after(time: Any) -> Any:
@@ -214,8 +214,6 @@ def _add_causes(lake: Lake, rows: list[Row]) -> list[Row]:
 
 def _unique_client_ids(sessions: list[Row]) -> dict[tuple[str, str], str]:
     """Return client ids by group and member, where only one member has the id."""
-    from collections import Counter
-
     client_ids = {
         (each["group_id"], each["member_id"]): each["client_id"] for each in sessions
     }

@@ -12,9 +12,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
+from coterie.cli.output.emit import CommandIO, emit
+from coterie.cli.output.outcome import Outcome
 from coterie.cli.pipeline.options import (
     add_as_of_option,
     add_lake_option,
@@ -26,9 +29,6 @@ from coterie.errors import CoterieError
 from coterie.files import make_private_directory, user_directory
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from coterie.cli.output.outcome import Outcome
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.lake.sql import QueryResult
 
@@ -57,8 +57,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from coterie.cli.output.emit import CommandIO, emit
-
     skip_pandas()
     from coterie.pipeline.lake import sql
 
@@ -77,7 +75,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _outcome(lake: Lake, result: QueryResult, limit: int | None) -> Outcome:
-    from coterie.cli.output.outcome import Outcome
     from coterie.cli.pipeline.tables import columns_named, items_of, lake_context
 
     more = f"the first {limit} rows; --limit 0 shows all"

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
+from coterie import client
 from coterie.cli.output.emit import CommandIO, emit
 from coterie.cli.output.outcome import (
     Column,
     Failure,
+    Item,
+    Json,
     Outcome,
     Role,
     failed_outcome,
@@ -32,10 +35,8 @@ from coterie.client.settings.collected import nearest
 from coterie.errors import ApiError, LogError
 from coterie.pipeline.lake.query import TableQuery, run_query, timestamp
 from coterie.pipeline.tables.all_tables import TABLES
-from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from coterie.cli.output.outcome import Item, Json
     from coterie.pipeline.lake.lake import Lake
 
 Row = dict[str, Any]
@@ -170,8 +171,13 @@ def _unknown_names(
     failures: list[Failure] = []
     notes = []
     for option, column, code, tables in (
-        ("group", "group_id", ErrorCode.GROUP_ID_NOT_FOUND, _TABLES_WITH_GROUPS),
-        ("topic", "topic", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _TABLES_WITH_TOPICS),
+        ("group", "group_id", client.ErrorCode.GROUP_ID_NOT_FOUND, _TABLES_WITH_GROUPS),
+        (
+            "topic",
+            "topic",
+            client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            _TABLES_WITH_TOPICS,
+        ),
     ):
         wanted = set(getattr(options, option, None) or ())
         if not wanted or (option == "topic" and total):

@@ -8,6 +8,8 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
+from coterie.cli.output.emit import CommandIO, emit
+from coterie.cli.output.outcome import Outcome
 from coterie.cli.pipeline.options import add_lake_option, read_limit, skip_pandas
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     skip_pandas()
-    from coterie.cli.output.emit import CommandIO, emit
-    from coterie.cli.output.outcome import Outcome
     from coterie.cli.pipeline.tables import (
         columns_named,
         items_of,

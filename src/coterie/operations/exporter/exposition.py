@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from coterie.client.admin.groups import GroupState
+from coterie import client
 from coterie.http_endpoint import Body
 from coterie.operations.exporter import names as metrics
 from coterie.operations.exporter.names import Family, Names
@@ -413,7 +413,7 @@ class _Renderer:
                     description.protocol_type,
                     description.assignor,
                 )
-            value = int(not self._names.is_kminion or state is GroupState.STABLE)
+            value = int(not self._names.is_kminion or state is client.GroupState.STABLE)
             yield (
                 f"{name}{group.labels},"
                 f'state="{state.value if state else ""}",'

@@ -22,8 +22,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie import client
 from coterie.operations.time_lag import (
     FETCHES_MAX,
     NO_LAG,
@@ -34,9 +35,6 @@ from coterie.operations.time_lag import (
 )
 from coterie.operations.topic_ids import TopicIds
 from coterie.types import LogOffset, TopicPartition
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 POINTS_MAX: Final = 64
 """Points of a log; above it, every second one of the older half is dropped."""
@@ -82,7 +80,7 @@ class LogTimes:
             log.points.add_end(end, from_ms, to_ms)
 
     async def time_lags(
-        self, admin: AdminClient, positions: Iterable[LagPosition], now_ms: int
+        self, admin: client.AdminClient, positions: Iterable[LagPosition], now_ms: int
     ) -> dict[LagPosition, TimeLag]:
         """Return the time lag of each position."""
         lags: dict[LagPosition, TimeLag] = {}

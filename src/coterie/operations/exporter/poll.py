@@ -15,9 +15,9 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from coterie.client.admin.groups import GroupListing, GroupType
+from coterie import client
 from coterie.errors import ApiError, CoterieError
 from coterie.operations.exporter.log_times import LogTimes
 from coterie.operations.exporter.rebalances import RebalanceCounts
@@ -33,11 +33,6 @@ from coterie.operations.selection import Selection, SelectionResult, select_grou
 from coterie.operations.time_lag import NO_LAG, LagPosition, TimeLag
 from coterie.operations.topic_ids import read_topic_ids
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
-from coterie.wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-
 
 _UNKNOWN: Final = TimeLag()
 
@@ -92,7 +87,7 @@ class PolledPartition(NamedTuple):
 class PolledGroup(NamedTuple):
     """A group, its partitions sorted, and its rebalances since it was first polled."""
 
-    listing: GroupListing
+    listing: client.GroupListing
     lag: GroupLag
     partitions: tuple[PolledPartition, ...]
     rebalances: int | None
@@ -124,7 +119,7 @@ class Poller:
 
     def __init__(
         self,
-        admin: AdminClient,
+        admin: client.AdminClient,
         plan: PollPlan,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -241,14 +236,14 @@ def _log_offsets(
     return starts, ends
 
 
-def _is_gone(group: GroupLag, listing: GroupListing) -> bool:
+def _is_gone(group: GroupLag, listing: client.GroupListing) -> bool:
     """Return whether a group was deleted after it was listed. Older brokers do not find
     groups of newer types, which exist."""
     error = group.error
     return (
         isinstance(error, ApiError)
-        and error.code is ErrorCode.GROUP_ID_NOT_FOUND
-        and listing.type in {None, GroupType.CLASSIC, GroupType.CONSUMER}
+        and error.code is client.ErrorCode.GROUP_ID_NOT_FOUND
+        and listing.type in {None, client.GroupType.CLASSIC, client.GroupType.CONSUMER}
     )
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coterie.client.admin.groups import GroupDescription
+from coterie import client
 from coterie.types import GroupId
 
 
@@ -30,7 +30,7 @@ class RebalanceCounts:
         self.counts: Counter[GroupId] = Counter()
         self._seen: dict[GroupId, _Seen] = {}
 
-    def add(self, description: GroupDescription) -> None:
+    def add(self, description: client.GroupDescription) -> None:
         """Compare a group with its description of the poll before."""
         group_id = description.group_id
         now, before = _seen(description), self._seen.get(group_id)
@@ -44,7 +44,7 @@ class RebalanceCounts:
             del self._seen[each], self.counts[each]
 
 
-def _seen(description: GroupDescription) -> _Seen:
+def _seen(description: client.GroupDescription) -> _Seen:
     epoch = description.group_epoch
     return _Seen(
         description.generation_id if epoch is None else epoch,

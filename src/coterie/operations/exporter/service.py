@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -27,6 +27,7 @@ from prometheus_client.openmetrics.exposition import (
     generate_latest as openmetrics_text,
 )
 
+from coterie import client
 from coterie.client.loop_thread import LoopThread
 from coterie.errors import CoterieError
 from coterie.http_endpoint import Body, Endpoint, Headers, Reply, json_reply
@@ -39,9 +40,6 @@ from coterie.operations.exporter.exposition import (
 )
 from coterie.operations.exporter.poll import Poll, Poller, PollPlan, error_name
 from coterie.operations.hidden_topics import LEFT_OUT
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -274,7 +272,7 @@ class Exporter:
 
 
 async def poll_forever(
-    open_admin: Callable[[], AdminClient], plan: PollPlan, exporter: Exporter
+    open_admin: Callable[[], client.AdminClient], plan: PollPlan, exporter: Exporter
 ) -> None:
     """Poll at the interval of the plan until cancelled."""
     interval_s = plan.interval_ms / 1000
