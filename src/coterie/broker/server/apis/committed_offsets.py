@@ -36,7 +36,6 @@ from coterie.broker.server.apis.routing import (
     submit_to_coordinator,
 )
 from coterie.broker.server.call import Call
-from coterie.broker.server.offset_fetch_path import WaitingFetch
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_fetch import (
@@ -142,11 +141,6 @@ def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
 def offset_fetch(call: Call) -> None:
     """Respond for every group of the request in order, repeated groups included
     (A-51)."""
-    if isinstance(call.request, WaitingFetch):
-        waiting = call.request
-        if waiting.respond(call):
-            return
-        call.request = waiting.general()
     request: OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
         collector = ResponseCollector[OffsetFetchResponseGroup](
