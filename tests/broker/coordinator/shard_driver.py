@@ -41,14 +41,13 @@ from coterie.wire.messages.offset_delete import (
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
 )
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.coordinator.driver import Driver, Sent, Topics, over_the_wire
+from tests.broker.coordinator.driver import Driver, Sent, Topics, fetched_group
 
 SETTINGS = Settings()
 WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
@@ -199,10 +198,7 @@ class ShardDriver(Driver):
             ]
         group = OffsetFetchRequestGroup(**{"group_id": "g", "topics": topics, **fields})
         sent = self.send(FetchOffsets(group, stable), version=version)
-        if version < 8:
-            return sent.response
-        response = OffsetFetchResponse(groups=[sent.response])
-        return over_the_wire(response, version).groups[0]  # type: ignore[attr-defined]
+        return fetched_group(sent.response, version)
 
     def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
         """Return the fetched offset of each partition, or minus its error code."""

@@ -46,6 +46,7 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
 )
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -53,7 +54,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from coterie.wire.plain_commit import read_plain_commit
-from tests.broker.coordinator.driver import Topics
+from tests.broker.coordinator.driver import Topics, fetched_group
 
 TOPIC_ID = b"offsets-topic-id"
 
@@ -215,6 +216,8 @@ class World:
         def respond(answer: Any) -> None:
             if isinstance(answer, bytes):
                 answer, _ = decode(OffsetCommitResponse, version, answer)
+            elif isinstance(answer, OffsetFetchResponseGroup):
+                answer = fetched_group(answer)
             answers.append(answer)
 
         self.runtime.submit(shard, request, Caller(version), respond)

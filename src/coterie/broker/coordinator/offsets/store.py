@@ -10,7 +10,7 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -177,6 +177,10 @@ class Pending:
         for name, producers in self._by_group.get(group_id, _NO_PRODUCERS).items():
             for producer_id in producers:
                 yield name, self.transactions[producer_id].groups[group_id][name]
+
+    def partitions(self, group_id: GroupId) -> Collection[TopicPartition]:
+        """Return the group's partitions with an offset in any transaction."""
+        return self._by_group.get(group_id, _NO_PRODUCERS)
 
     def groups(self) -> Iterator[GroupId]:
         """Return an iterator over the groups with offsets in any transaction."""
