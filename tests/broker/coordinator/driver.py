@@ -47,17 +47,10 @@ from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.testing.invariants import check_classic_group
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.generated import COMPILED
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message, Struct
 
 
@@ -72,10 +65,10 @@ class ClassicShard:
     """A shard with only the handlers of the classic protocol."""
 
     MODULES: Mapping[type, ModuleType] = {
-        JoinGroupRequest: join,
-        SyncGroupRequest: sync,
-        HeartbeatRequest: heartbeat,
-        LeaveGroupRequest: leave,
+        m.JoinGroupRequest: join,
+        m.SyncGroupRequest: sync,
+        m.HeartbeatRequest: heartbeat,
+        m.LeaveGroupRequest: leave,
     }
 
     def __init__(self, settings: Settings) -> None:
@@ -347,9 +340,9 @@ class Driver:
         sent.response = response
 
 
-def fetched_group(group: OffsetFetchResponseGroup, version: int = 9) -> Any:
+def fetched_group(group: m.OffsetFetchResponseGroup, version: int = 9) -> Any:
     """Return the response for one group of an OffsetFetch with decoded topics."""
-    response: Any = over_the_wire(OffsetFetchResponse(groups=[group]), version)
+    response: Any = over_the_wire(m.OffsetFetchResponse(groups=[group]), version)
     return response.groups[0]
 
 

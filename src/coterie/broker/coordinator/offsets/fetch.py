@@ -28,12 +28,8 @@ from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import TopicId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-)
 from coterie.wire.primitives import EncodedArray, write_length
 from coterie.wire.schema import ZERO_UUID
 
@@ -56,7 +52,7 @@ class FetchOffsets(NamedTuple):
     From v10 on a topic without a name is resolved by its id.
     """
 
-    group: OffsetFetchRequestGroup
+    group: m.OffsetFetchRequestGroup
     require_stable: bool = False
 
 
@@ -93,14 +89,14 @@ def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Resu
             parts += (write_length(len(text)), text)
         parts += (write_length(partition_count), partitions, _NO_TAGS)
     encoded: Any = EncodedArray(count, b"".join(parts))
-    return Result(OffsetFetchResponseGroup(group_id=group.group_id, topics=encoded))
+    return Result(m.OffsetFetchResponseGroup(group_id=group.group_id, topics=encoded))
 
 
 def refuse_fetch(
     request: FetchOffsets, context: Context, code: ErrorCode, message: str | None = None
-) -> OffsetFetchResponseGroup:
+) -> m.OffsetFetchResponseGroup:
     """Return the response that carries an error for the group."""
-    return OffsetFetchResponseGroup(group_id=request.group.group_id, error_code=code)
+    return m.OffsetFetchResponseGroup(group_id=request.group.group_id, error_code=code)
 
 
 _Topic: TypeAlias = tuple[TopicName, TopicId, int, bytes]
@@ -124,7 +120,7 @@ def _all_topics(
 
 
 def _requested_topics(
-    requested: Iterable[OffsetFetchRequestTopics],
+    requested: Iterable[m.OffsetFetchRequestTopics],
     stored: _Offsets,
     unstable: Collection[TopicPartition],
     context: Context,
@@ -177,7 +173,7 @@ def _errors(indexes: Iterable[int], code: ErrorCode) -> bytes:
     return b"".join([response_without_offset(index, code) for index in indexes])
 
 
-def _group_exists(state: State, requested: OffsetFetchRequestGroup) -> bool:
+def _group_exists(state: State, requested: m.OffsetFetchRequestGroup) -> bool:
     """Return whether the group exists; raise ApiError if the member may not fetch."""
     group_id = requested.group_id
     group = state.classic_groups.get(group_id)
@@ -191,7 +187,7 @@ def _group_exists(state: State, requested: OffsetFetchRequestGroup) -> bool:
 
 
 def _of_topic_id(
-    of_topic: Mapping[int, Packed], requested: OffsetFetchRequestTopics
+    of_topic: Mapping[int, Packed], requested: m.OffsetFetchRequestTopics
 ) -> Mapping[int, Packed]:
     """Return the requested offsets, except those of an older topic of the same name."""
     matching = (ZERO_UUID, requested.topic_id)

@@ -35,18 +35,10 @@ from coterie.broker.server.apis.routing import (
     submit_to_coordinator,
 )
 from coterie.broker.server.call import Call
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
-)
 from coterie.wire.plain_commit import PlainCommit
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11.
@@ -141,17 +133,17 @@ def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
 def offset_fetch(call: Call) -> None:
     """Respond for every group of the request in order, repeated groups included
     (A-51)."""
-    request: OffsetFetchRequest = call.request
+    request: m.OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
         _fetch_groups(call, request.groups)
         return
     topics = request.topics
-    group = OffsetFetchRequestGroup(
+    group = m.OffsetFetchRequestGroup(
         group_id=request.group_id,
         topics=None
         if topics is None
         else [
-            OffsetFetchRequestTopics(
+            m.OffsetFetchRequestTopics(
                 name=topic.name, partition_indexes=topic.partition_indexes
             )
             for topic in topics
@@ -162,13 +154,13 @@ def offset_fetch(call: Call) -> None:
     )
 
 
-def _fetch_groups(call: Call, groups: Sequence[OffsetFetchRequestGroup]) -> None:
+def _fetch_groups(call: Call, groups: Sequence[m.OffsetFetchRequestGroup]) -> None:
     """Fetch the offsets of each group, until the response is too large: a group may be
     repeated."""
     responses: list[Any] = [None] * len(groups)
     missing, bytes_left = len(groups), RESPONSE_BYTES_MAX
 
-    def take(at: int, response: OffsetFetchResponseGroup) -> None:
+    def take(at: int, response: m.OffsetFetchResponseGroup) -> None:
         nonlocal missing, bytes_left
         assert responses[at] is None, "a group has one response"
         responses[at] = response
@@ -177,45 +169,45 @@ def _fetch_groups(call: Call, groups: Sequence[OffsetFetchRequestGroup]) -> None
             bytes_left -= len(topics.body)
         missing -= 1
         if not missing:
-            call.respond(OffsetFetchResponse(groups=responses))
+            call.respond(m.OffsetFetchResponse(groups=responses))
 
     for at, group in enumerate(groups):
         if bytes_left > 0:
             _fetch_group(call, group, partial(take, at))
             continue
         code = ErrorCode.INVALID_REQUEST
-        take(at, OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        take(at, m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
     if not groups:
-        call.respond(OffsetFetchResponse())
+        call.respond(m.OffsetFetchResponse())
 
 
 def _fetch_group(
     call: Call,
-    group: OffsetFetchRequestGroup,
-    respond: Callable[[OffsetFetchResponseGroup], None],
+    group: m.OffsetFetchRequestGroup,
+    respond: Callable[[m.OffsetFetchResponseGroup], None],
 ) -> None:
     """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic (E27),
     which the shard checks."""
     if not call.authorize(_DESCRIBE, _GROUP, group.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         return
     request = FetchOffsets(group, call.request.require_stable)
     submit_to_coordinator(call, group.group_id, request, respond)
 
 
 def _old_response(
-    call: Call, requested: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
-) -> OffsetFetchResponse:
+    call: Call, requested: m.OffsetFetchRequestGroup, group: m.OffsetFetchResponseGroup
+) -> m.OffsetFetchResponse:
     """Convert the response for one group to v1 to v7."""
     code = group.error_code
     if code and call.api_version < _TOP_LEVEL_ERROR_SINCE:
-        return OffsetFetchResponse(
+        return m.OffsetFetchResponse(
             topics=[
-                OffsetFetchResponseTopic(
+                m.OffsetFetchResponseTopic(
                     name=topic.name,
                     partitions=[
-                        OffsetFetchResponsePartition(
+                        m.OffsetFetchResponsePartition(
                             partition_index=index,
                             committed_offset=-1,
                             metadata="",
@@ -228,8 +220,8 @@ def _old_response(
             ]
         )
     topics: Any = group.topics
-    response = OffsetFetchResponse(topics=topics, error_code=code)
+    response = m.OffsetFetchResponse(topics=topics, error_code=code)
     if call.api_version < _ENCODED_SINCE:
         encoded = encode(response, _ENCODED_SINCE)
-        response, _ = decode(OffsetFetchResponse, _ENCODED_SINCE, encoded)
+        response, _ = decode(m.OffsetFetchResponse, _ENCODED_SINCE, encoded)
     return response
