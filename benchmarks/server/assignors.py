@@ -3,9 +3,8 @@
 The target assignment is computed on the event loop's thread, so all other requests wait
 for it. Measured is the CPU time of the fastest round. `uniform` has the events of
 Apache Kafka's benchmark of assignors: FULL (a new group; bar 15 ms), STABLE (nothing
-changed), JOIN_ONE (bar 0.1 ms), JOIN_MANY (a tenth of the members), LEAVE_ONE,
-LEAVE_MANY and PARTITIONS_ADDED (a tenth more). Each is computed as the coordinator
-does: from the counts of the previous target when few members joined or left.
+changed), JOIN_ONE, JOIN_MANY (a tenth of the members), LEAVE_ONE, LEAVE_MANY and
+PARTITIONS_ADDED (a tenth more).
 
 Then a group in which half of the members subscribe to half of the topics (bar 250 ms);
 a rack-aware assignment with replicas in three of six racks; and the overhead of the
@@ -20,13 +19,6 @@ from functools import partial
 
 from benchmarks.harness.figures import Bar, Figure, Rounds
 from coterie.broker.coordinator.assignors import rack, uniform
-from coterie.broker.coordinator.assignors.incremental import (
-    Churn,
-    IncrementalState,
-    Plan,
-    plan,
-    replan,
-)
 from coterie.broker.coordinator.assignors.spec import (
     Assignment,
     GroupSpec,
@@ -44,7 +36,7 @@ from coterie.types import TopicId
 
 MEMBERS, TOPICS, PARTITIONS = 10_000, 100, 1_000
 RACKS = [f"rack-{number}" for number in range(6)]
-FULL_BAR, JOIN_BAR, MIXED_BAR = 15.0, 0.1, 250.0
+FULL_BAR, MIXED_BAR = 15.0, 250.0
 
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
@@ -158,9 +150,7 @@ def _figure(
 
 def _events(rounds: Rounds) -> Iterable[Figure]:
     """Measure the events of a group that has a target."""
-    first = plan(uniform_group())
-    assert first.state is not None
-    stable = owned_by(uniform_group(), first.changed)
+    stable = owned_by(uniform_group(), uniform.assign(uniform_group()))
     names = [*stable.members]
     joining = [f"new-{number:05}" for number in range(MEMBERS // 10)]
     leaving = names[:: len(names) // len(joining)]
@@ -175,39 +165,11 @@ def _events(rounds: Rounds) -> Iterable[Figure]:
     ]
     for name, before, joined, left in events:
         members = {**before.members}
-        churn = Churn(
-            {topic: each.partition_count for topic, each in before.topics.items()},
-            {member: each.partitions for member, each in members.items()},
-            joined,
-            {member: members.pop(member).partitions for member in left},
-        )
+        for member in left:
+            del members[member]
         members.update((one, uniform_group_member(one)) for one in joined)
         after = before._replace(members=members)
-        step = partial(_target, name, first.state, churn, after)
-        times = 100 if name.endswith("_ONE") else 1
-
-        def repeated(step: Callable[[], Plan] = step, times: int = times) -> None:
-            for _ in range(times):
-                step()
-
-        made = step()
-        current = {one: each.partitions for one, each in members.items()}
-        result = quality(after, {**current, **made.changed})
-        yield Figure(
-            name=f"uniform, {name}",
-            value=milliseconds(repeated, rounds) / times,
-            unit="ms",
-            bar=JOIN_BAR if name == "JOIN_ONE" else None,
-            side=Bar.AT_MOST,
-            detail=f"spread {result.spread}, moved {result.moved} of at least "
-            f"{result.moves_needed}",
-        )
-
-
-def _target(name: str, state: IncrementalState, churn: Churn, after: GroupSpec) -> Plan:
-    """Return the next target; the full one when nothing changed, to measure it."""
-    made = None if name == "STABLE" else replan(state, churn)
-    return plan(after) if made is None else made
+        yield _figure(f"uniform, {name}", after, rounds, None)
 
 
 def _target_overhead(rounds: Rounds) -> Figure:

@@ -14,7 +14,9 @@ from coterie.broker.server.call import Call
 from coterie.testing.traffic import Traffic
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import NO_LIMIT, encode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.plain_commit import read_plain_commit, write_plain_response
 from coterie.wire.primitives import EncodedArray
 from tests.testing.test_error_responses import FAMILIES, full_request
 
@@ -118,6 +120,32 @@ def test_records_of_a_fetch_are_counted_and_not_kept() -> None:
     assert recorded.response.responses[0].partitions[0].records is None
     assert recorded.errors == ("OFFSET_OUT_OF_RANGE",)
     assert part.records == b"12345"
+
+
+def test_a_plain_commit_is_recorded_decoded_and_handled_as_it_is() -> None:
+    row = m.OffsetCommitRequestPartition(partition_index=3, committed_offset=7)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[row])
+    sent = m.OffsetCommitRequest(group_id="g", member_id="m", topics=[topic])
+    plain = read_plain_commit(encode(sent, 9), 0, 9, NO_LIMIT)
+    assert plain is not None
+    handled: list[Any] = []
+
+    def handler(call: Call) -> None:
+        handled.append(call.request)
+        call.respond(write_plain_response(plain))
+
+    traffic, peer = Traffic(), FakePeer()
+    fake: Any = peer
+    call = Call(plain, 9, "c", fake, token=None)
+    traffic.wrap({ApiKey.OFFSET_COMMIT: handler})[ApiKey.OFFSET_COMMIT](call)
+
+    assert handled == [plain]
+    (recorded,) = traffic.requests
+    assert recorded.request == sent
+    assert (recorded.groups, recorded.members) == (("g",), ("m",))
+    assert recorded.topics == ("t",)
+    [answered] = recorded.response.topics
+    assert answered.partitions[0].partition_index == 3
 
 
 def test_an_encoded_response_is_decoded() -> None:

@@ -128,31 +128,6 @@ def check_consumer_group(group: ConsumerGroup) -> None:
     _check_computation(group)
     _check_owners(group)
     _check_derived(group)
-    _check_plan(group)
-
-
-def _check_plan(group: ConsumerGroup) -> None:
-    """Assert that the plan has the members with a target, and the sizes of these."""
-    plan = group.plan
-    if plan is None:
-        return
-    assert plan.epoch == group.assignment_epoch, "the plan of another target"
-    least, rich, poor = plan.sizes.least, [*plan.sizes.rich], [*plan.sizes.poor]
-    assert rich == sorted(rich), "the plan is not sorted"
-    assert poor == sorted(poor), "the plan is not sorted"
-    targets = {**plan.left, **group.targets}
-    sizes = {
-        member_id: sum(map(len, target.values()))
-        for member_id, target in targets.items()
-    }
-    planned = {**dict.fromkeys(rich, least + 1), **dict.fromkeys(poor, least)}
-    assert len(planned) == len(rich) + len(poor), "a member has two sizes"
-    assert sizes == planned, "the plan does not fit the targets"
-    without_target = group.members.keys() - group.targets.keys()
-    assert plan.joined.keys() == without_target, "the plan misses a member"
-    assert not plan.left.keys() & group.targets.keys(), (
-        "a member that left has a target"
-    )
 
 
 def _check_computation(group: ConsumerGroup) -> None:

@@ -70,8 +70,6 @@ class Traffic:
         }
 
     def _handle(self, api: str, handler: Handler, call: Call) -> None:
-        if isinstance(call.request, PlainCommit):
-            call.request = call.request.general()
         recorded = self._record(api, call)
         self.requests.append(recorded)
         recorded_call = RecordedCall(
@@ -90,6 +88,8 @@ class Traffic:
         if number is None:
             number = self._peers[peer] = next(self._numbers)
         request, broker = call.request, call.node.broker
+        if isinstance(request, PlainCommit):
+            request = request.general()  # the handler still gets the plain one
         name_of = partial(self._name_of, broker)
         names = names_in(request, name_of, broker.fetch_sessions)
         kept, record_bytes = request, 0

@@ -27,7 +27,7 @@ SMALL_UVARINTS: Final = tuple(bytes([value]) for value in range(128))
 """The encoded unsigned varints of one byte, by value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedArray:
     """An array of structs in encoded form: the number of elements and their bytes.
 
@@ -105,6 +105,11 @@ def read_tags(
         at += size
         last = tag
     return spans, at
+
+
+def write_length(length: int) -> bytes:
+    """Encode the length of a compact string or array: one more, as a varint."""
+    return SMALL_UVARINTS[length + 1] if length < 127 else write_uvarint(length + 1)
 
 
 def write_tags(fields: dict[int, bytes]) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -41,6 +41,7 @@ from coterie.broker.coordinator.result import (
     Ticket,
     Timer,
     TimerKey,
+    may_describe_all,
 )
 from coterie.errors import ApiError
 from coterie.settings import Settings
@@ -172,6 +173,7 @@ class Driver:
     now_ms: int = 1_000_000
     wall_ahead_ms: int = 0
     check_purity: bool = True
+    may_describe: Callable[[str], bool] = may_describe_all
     log: list[Record] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
@@ -312,7 +314,13 @@ class Driver:
             wall_ahead_ms=lambda: self.wall_ahead_ms,
         )
         return Context(
-            environment, self.now_ms, ticket, version, client_id, client_host
+            environment,
+            self.now_ms,
+            ticket,
+            version,
+            client_id,
+            client_host,
+            self.may_describe,
         )
 
     def _set(self, timer: Timer | CancelTimer) -> None:
@@ -330,6 +338,12 @@ class Driver:
         if isinstance(response, Message):
             over_the_wire(response, sent.version)
         sent.response = response
+
+
+def fetched_group(group: m.OffsetFetchResponseGroup, version: int = 9) -> Any:
+    """Return the response for one group of an OffsetFetch with decoded topics."""
+    response: Any = over_the_wire(m.OffsetFetchResponse(groups=[group]), version)
+    return response.groups[0]
 
 
 def over_the_wire(message: Message, version: int) -> Message:

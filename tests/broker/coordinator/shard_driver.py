@@ -29,7 +29,7 @@ from coterie.broker.coordinator.state import State
 from coterie.settings import Settings
 from coterie.testing import invariants
 from coterie.wire import messages as m
-from tests.broker.coordinator.driver import Driver, Sent, Topics, over_the_wire
+from tests.broker.coordinator.driver import Driver, Sent, Topics, fetched_group
 
 SETTINGS = Settings()
 WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
@@ -182,10 +182,7 @@ class ShardDriver(Driver):
             **{"group_id": "g", "topics": topics, **fields}
         )
         sent = self.send(FetchOffsets(group, stable), version=version)
-        if version < 8:
-            return sent.response
-        response = m.OffsetFetchResponse(groups=[sent.response])
-        return over_the_wire(response, version).groups[0]  # type: ignore[attr-defined]
+        return fetched_group(sent.response, version)
 
     def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
         """Return the fetched offset of each partition, or minus its error code."""

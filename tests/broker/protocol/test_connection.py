@@ -406,68 +406,12 @@ def test_the_fast_path_takes_a_bounded_number_of_frames_at_once(
     assert not peer.has_request()
 
 
-def offset_fetch(correlation_id: int) -> bytes:
-    return request_bytes(m.OffsetFetchRequest(), 8, correlation_id)
-
-
-def fetch_path_connection(responded: bytes | None) -> tuple[Connection, list[bytes]]:
-    """Return a connection whose path of fetches always gives the same response, and
-    the frames with which it is called."""
-    peer = fast_path_connection({heartbeat(1)[4:]: b"beat"})
+def test_a_negative_size_has_no_fast_path_response() -> None:
     called: list[bytes] = []
-
-    def respond(frame: bytes) -> bytes | None:
-        called.append(frame)
-        return responded
-
-    peer.fetch_path = respond
-    return peer, called
-
-
-@pytest.mark.parametrize("is_direct", [True, False])
-def test_one_offset_fetch_is_answered_at_a_time(is_direct: bool) -> None:
-    peer, called = fetch_path_connection(b"offsets")
-    data = offset_fetch(1) + offset_fetch(2) + heartbeat(1)
-    if is_direct:
-        data = peer.respond_fast(data)
-        assert data == offset_fetch(2) + heartbeat(1)
-        assert peer.data_to_send() == b"offsets"
-    peer.receive_data(data)
-    for sent in (b"offsets", b"offsets", b"beat")[is_direct:]:
-        assert peer.has_request()
-        assert peer.next_request() is None
-        assert peer.data_to_send() == sent
-    assert not peer.has_request()
-    assert called == [offset_fetch(1)[4:], offset_fetch(2)[4:]]
-
-
-def test_an_offset_fetch_without_a_path_response_is_decoded_once() -> None:
-    peer, called = fetch_path_connection(None)
-    peer.receive_data(peer.respond_fast(offset_fetch(1)))
-    request = peer.next_request()
-    assert request is not None
-    assert request.api_key == ApiKey.OFFSET_FETCH
-    assert request.raw is None
-    assert called == [offset_fetch(1)[4:]]
-
-
-def test_an_offset_fetch_does_not_overtake_earlier_requests() -> None:
-    peer, called = fetch_path_connection(b"offsets")
-    (request,) = received(peer, commit(1))
-    assert peer.respond_fast(offset_fetch(2)) == offset_fetch(2)
-    assert received(peer, offset_fetch(2)) == []
-    peer.respond(request, None)
-    assert not called
-    assert received(peer) == []
-    assert peer.data_to_send() == b"offsets"
-
-
-@pytest.mark.parametrize(
-    "frame", [heartbeat(1), offset_fetch(1)], ids=["heartbeat", "fetch"]
-)
-def test_a_negative_size_has_no_fast_path_response(frame: bytes) -> None:
-    peer, called = fetch_path_connection(b"offsets")
-    peer.receive_data(peer.respond_fast(int32(-10) + frame[4:] + bytes(6)))
+    peer = Connection(
+        FRAME_BYTES_MAX, fast_path=called.append, fast_path_prefixes=(int16(12),)
+    )
+    peer.receive_data(peer.respond_fast(int32(-10) + heartbeat(1)[4:] + bytes(6)))
     assert peer.next_request() is None
     assert peer.failure is not None
     assert not peer.data_to_send()

@@ -31,7 +31,7 @@ from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.plain_commit import read_plain_commit
-from tests.broker.coordinator.driver import Topics
+from tests.broker.coordinator.driver import Topics, fetched_group
 
 TOPIC_ID = b"offsets-topic-id"
 
@@ -193,6 +193,8 @@ class World:
         def respond(answer: Any) -> None:
             if isinstance(answer, bytes):
                 answer, _ = decode(m.OffsetCommitResponse, version, answer)
+            elif isinstance(answer, m.OffsetFetchResponseGroup):
+                answer = fetched_group(answer)
             answers.append(answer)
 
         self.runtime.submit(shard, request, Caller(version), respond)

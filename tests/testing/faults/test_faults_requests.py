@@ -289,6 +289,14 @@ def test_a_throttled_client_is_told_and_muted(kafka: Kafka, client: WireClient) 
     assert second.time_ms - first.time_ms >= 39
 
 
+def test_a_throttled_commit_is_applied(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.throttle("OffsetCommit", 1, times=1):
+        response = client.call(commit("throttled"), 9)
+
+    assert response.throttle_time_ms == 1
+    assert committed(client, "throttled") >= 0
+
+
 def test_a_loading_group_accepts_classic_heartbeats(
     kafka: Kafka, client: WireClient
 ) -> None:

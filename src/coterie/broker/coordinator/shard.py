@@ -89,7 +89,6 @@ from coterie.broker.coordinator.offsets.fetch import (
     fetch_offsets,
     refuse_fetch,
 )
-from coterie.broker.coordinator.offsets.fetch_bytes import Fetched, refuse_fetched
 from coterie.broker.coordinator.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -180,7 +179,6 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     PlainCommit: refuse_commit,
     m.TxnOffsetCommitRequest: refuse_transactional_commit,
     FetchOffsets: refuse_fetch,
-    Fetched: refuse_fetched,
     m.OffsetDeleteRequest: refuse_delete,
     DescribeGroup: refuse_describe_group,
     DescribeConsumerGroup: refuse_describe_consumer_group,

@@ -16,7 +16,6 @@ method waits or reads a clock.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,8 +96,6 @@ flushed, or wait for other clients as JoinGroup and Fetch do, so they are handle
 FAST_PATH_TURN: Final = 256
 """The largest number of responses that `next_request` takes from the fast path."""
 
-_OFFSET_FETCH: Final = struct.pack(">h", ApiKey.OFFSET_FETCH)
-
 RAW_TOKEN: Final = -1
 """The `api_version` of a SaslAuthenticate request that arrived as a raw token, without
 a header (SaslHandshake v0), and whose response is sent as one."""
@@ -160,11 +157,9 @@ class Connection:
         "_sasl",
         "concurrent",
         "failure",
-        "fetch_path",
         "frames",
         "held_bytes",
         "output_bytes",
-        "waiting_fetch",
     )
 
     def __init__(
@@ -200,12 +195,6 @@ class Connection:
         self._client = (b"\xff\xff", "")
         self._fast_path = fast_path
         self._fast_path_prefixes = fast_path_prefixes
-        self.fetch_path: FastPath | None = None
-        """A fast path of OffsetFetch requests. Its responses can be large, so
-        `next_request` takes one at a time."""
-        self.waiting_fetch: Callable[[bytes], Any] | None = None
-        """A function that may return what is the body of a request whose response
-        `fetch_path` has made but not returned, in place of decoding it."""
 
     def act_as(self, release: Release) -> None:
         """Serve only the API versions of a Kafka release; call it before any data."""
@@ -257,8 +246,6 @@ class Connection:
             or (sasl is not None and not sasl.is_complete)
         ):
             return data
-        if data.startswith(_OFFSET_FETCH, SIZE_BYTES):
-            return self._respond_to_fetch(data)
         prefixes, out = self._fast_path_prefixes, self._out
         at, end = 0, len(data)
         while data.startswith(prefixes, at + SIZE_BYTES):
@@ -274,25 +261,12 @@ class Connection:
             at = frame_end
         return data[at:] if at else data
 
-    def _respond_to_fetch(self, data: bytes) -> bytes:
-        """Respond to an OffsetFetch request at the start of `data`, like
-        `respond_fast`."""
-        end = SIZE_BYTES + read_size(data, 0)
-        if self.fetch_path is None or not SIZE_BYTES <= end <= len(data):
-            return data
-        response = self.fetch_path(data[SIZE_BYTES:end])
-        if response is None:
-            self._is_fast_path_missed = True
-            return data
-        self._out.append(response)
-        return data[end:]
-
     def next_request(self) -> Request | None:
         """Return the next request that can be handled now.
 
         None when its bytes are incomplete, when it has to wait for the response to an
-        earlier request, or after `FAST_PATH_TURN` responses of the fast path, or one
-        to an OffsetFetch; see `has_request`.
+        earlier request, or after `FAST_PATH_TURN` responses of the fast path; see
+        `has_request`.
         """
         if self.failure is not None or (self._pending and self.is_blocked):
             return None
@@ -304,7 +278,7 @@ class Connection:
                 request = self._decode(frame)
                 if request is not None:
                     return request
-                if len(self._out) >= FAST_PATH_TURN or frame.startswith(_OFFSET_FETCH):
+                if len(self._out) >= FAST_PATH_TURN:
                     return None
         except MalformedFrame as error:
             # The traceback of the raised error refers to the frame's bytes, and would
@@ -408,12 +382,7 @@ class Connection:
 
     def _read_or_fast_path(self, frame: bytes) -> Request | None:
         fast_path = self._fast_path
-        is_fetch = frame.startswith(_OFFSET_FETCH)
-        if is_fetch:
-            fast_path = self.fetch_path
-        elif not frame.startswith(self._fast_path_prefixes):
-            return self._read(frame)
-        if fast_path is None:
+        if fast_path is None or not frame.startswith(self._fast_path_prefixes):
             return self._read(frame)
         # Responses are sent in the order of requests: no fast path while one is
         # pending.
@@ -424,7 +393,7 @@ class Connection:
             self._out.append(response)
             return None
         request = self._read(frame)
-        if request is not None and not is_fetch:
+        if request is not None:
             request.raw = frame
         return request
 
@@ -443,8 +412,6 @@ class Connection:
         body: Any = None
         if key == _OFFSET_COMMIT:
             body = read_plain_commit(frame, at, version, self._elements_max)
-        elif key == ApiKey.OFFSET_FETCH and self.waiting_fetch is not None:
-            body = self.waiting_fetch(frame)
         if body is None:
             body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response

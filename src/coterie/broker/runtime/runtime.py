@@ -21,7 +21,6 @@ from typing import Any, Final
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
-from coterie.broker.coordinator.offsets.fetch_bytes import Fetched
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import (
     Context,
@@ -279,24 +278,6 @@ class Runtime:
             return None
         driven = self.shards[index]
         return driven if self._is_serving(driven) else None
-
-    def respond_when_written(
-        self,
-        driven: DrivenShard,
-        sequence: int,
-        read: Fetched,
-        caller: Caller,
-        respond: Respond,
-    ) -> None:
-        """Respond with what was read once the write with that number is durable.
-
-        The shard is active, and the write staged, durable or in progress.
-        """
-        if sequence <= driven.flusher.durable_sequence:
-            respond(read.body)
-            return
-        pending = PendingRequest(read, self.context_of(caller), respond)
-        driven.deferred.defer(sequence, pending, read.body)
 
     def session_renewal(self, request: Heartbeat) -> Renew | None:
         """Return a function that renews the session as a repetition of this heartbeat
@@ -586,7 +567,7 @@ class Runtime:
         """Respond with an error, as a write it depends on failed (E23-13, A-49)."""
         request, context, respond = pending
         code = ErrorCode.NOT_COORDINATOR
-        is_fetch = isinstance(request, FetchOffsets | Fetched)
+        is_fetch = isinstance(request, FetchOffsets)
         if isinstance(error, LogFull | TimeoutError) and not is_fetch:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         respond(self._error_shard.refuse(request, context, code, str(error)))

@@ -22,7 +22,6 @@ from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call
 from coterie.broker.server.connections import Connections
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
-from coterie.broker.server.offset_fetch_path import OffsetFetchPath
 from coterie.broker.server.password_checks import Check
 from coterie.broker.server.request_memory import (
     EXHAUSTED_TIMEOUT_S,
@@ -73,10 +72,6 @@ class ClientConnection(asyncio.Protocol):
         )
         if connections.release is not None:
             self._connection.act_as(connections.release)
-        if connections.has_fast_paths:
-            fetches = OffsetFetchPath(node, self, connections.fetches)
-            self._connection.fetch_path = fetches.respond
-            self._connection.waiting_fetch = fetches.take_waiting
         self._in_flight_max = settings.max_in_flight_requests_per_connection
         self._request_timeout_s = settings.connection_request_timeout_ms / 1000
         self._output_bytes_max = settings.connection_write_buffer_max_bytes

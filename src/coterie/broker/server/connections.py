@@ -11,7 +11,6 @@ from typing import Protocol
 from coterie.broker.server.call import Handler
 from coterie.broker.server.connection_limits import ConnectionLimits
 from coterie.broker.server.log_limit import LimitedLog
-from coterie.broker.server.offset_fetch_path import StoredFetches
 from coterie.broker.server.request_memory import MemoryShare, RequestMemory
 from coterie.broker.server.security import Security
 from coterie.broker.server.turns import Turns
@@ -72,7 +71,6 @@ class Connections:
         self.turns = Turns()
         self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
         """The log of connections that are closed, by the kind of error."""
-        self.fetches = StoredFetches()
         self._open: set[OpenConnection] = set()
         self._unwritten: list[tuple[Callable[[], None], Callable[[], None]]] = []
 

@@ -17,7 +17,6 @@ from coterie.auth.acl import Principal
 from coterie.broker.protocol.connection import Connection, Request
 from coterie.broker.server.call import Call, Peer
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
-from coterie.broker.server.offset_fetch_path import OffsetFetchPath
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.data_path import DataPath
 
@@ -69,9 +68,6 @@ class GroupRequests(Peer):
             fast_path=self._heartbeats.respond,
             fast_path_prefixes=HEARTBEAT_FRONTS,
         )
-        fetches = OffsetFetchPath(node, self, connections.fetches)
-        self._connection.fetch_path = fetches.respond
-        self._connection.waiting_fetch = fetches.take_waiting
         self._answer_bytes = 0
         self._is_handling = False
         self._is_scheduled = False

@@ -32,8 +32,8 @@ from coterie.testing.request_names import (
 )
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.plain_commit import PlainCommit
 
 _NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
@@ -101,14 +101,6 @@ def _send(call: RecordedCall, response: Any) -> None:
         call.send(response)
 
 
-def _content(call: RecordedCall, response: Any) -> Any:
-    """Return a handler's response, parts of which may be encoded, as plain rows."""
-    version = call.api_version
-    body = response if isinstance(response, bytes) else encode(response, version)
-    cls: Any = api_of(ApiKey(call.request.API_KEY)).response
-    return decode(cls, version, body, 0)[0]
-
-
 # Responses to requests that need not name their rows: of the handler, with errors.
 
 
@@ -120,7 +112,7 @@ def _reply_metadata(
     is_listing = not request.topics
 
     def add_error(response: Any) -> None:
-        response = _content(call, response)
+        response = call.decoded(response)
         topics = []
         for topic in response.topics:
             if wanted.topic is None or topic.name == wanted.topic:
@@ -148,7 +140,7 @@ def _fail_topic(topic: Any, code: ErrorCode) -> None:
 
 def _reply_log_dirs(call: RecordedCall, handler: Handler, code: ErrorCode) -> None:
     def add_error(response: Any) -> None:
-        response = _content(call, response)
+        response = call.decoded(response)
         for directory in response.results:
             directory.error_code, directory.topics = code, []
         call.send(response)
@@ -164,7 +156,7 @@ def _reply_offsets(
     listed = {each.group_id for each in requested if each.topics is None}
 
     def add_error(response: Any) -> None:
-        response = _content(call, response)
+        response = call.decoded(response)
         # Before v8 the response has no groups.
         for group in response.groups or [response]:
             group_id = getattr(group, "group_id", requested[0].group_id)
@@ -288,7 +280,7 @@ def _reply_rows(
         if errors is None:
             call.drop(close=True)
             return
-        merged = _content(call, response)
+        merged = call.decoded(response)
         if getattr(merged, "error_code", ErrorCode.NONE) == ErrorCode.NONE:
             _merge(merged, errors, rows)
             if key in _LEADER_HINTS_SINCE:
@@ -306,7 +298,7 @@ def _with_all_rows(call: RecordedCall) -> Any:
         return _with_session(call)
     if isinstance(request, m.ElectLeadersRequest) and request.topic_partitions is None:
         return _with_all_topics(call)
-    return request
+    return request.general() if isinstance(request, PlainCommit) else request
 
 
 def _with_session(call: RecordedCall) -> Any:

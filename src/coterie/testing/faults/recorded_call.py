@@ -7,6 +7,8 @@ from typing import Any
 
 from coterie.broker.server.call import Call
 from coterie.testing.recorder import RecordedRequest
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import decode, encode
 from coterie.wire.schema import Struct
 
 
@@ -38,6 +40,15 @@ class RecordedCall(Call):
         """
         peer: Any = self.peer
         peer.when_followed(end)
+
+    def decoded(self, response: Struct | bytes) -> Any:
+        """Return a handler's response, parts of which may be encoded, as a message."""
+        version = self.api_version
+        body: Any = response
+        if not isinstance(body, bytes):
+            body = encode(body, version)
+        cls: Any = api_of(ApiKey(self.request.API_KEY)).response
+        return decode(cls, version, body)[0]
 
     def respond(self, response: Struct | bytes | None) -> None:
         """Pass the response to the fault, or send it."""

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
-from coterie.broker.coordinator.result import Record, may_describe_all
+from coterie.broker.coordinator.result import Record
 from coterie.settings import Settings
 from coterie.types import TopicId
 from coterie.wire import messages as m
@@ -52,7 +52,6 @@ class GroupDriver(ShardDriver):
         super().__post_init__()
         self.scripted: Any = None
         self.configs = GroupConfigs(self.settings)
-        self.may_describe: Callable[[str], bool] = may_describe_all
 
     @property
     def group(self) -> ConsumerGroup:
@@ -73,7 +72,7 @@ class GroupDriver(ShardDriver):
             environment = environment._replace(
                 assignors={**environment.assignors, "uniform": assign}
             )
-        return context._replace(environment=environment, may_describe=self.may_describe)
+        return context._replace(environment=environment)
 
     def _as_scripted(self, spec: Any) -> Any:
         return {

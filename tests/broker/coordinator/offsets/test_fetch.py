@@ -205,16 +205,45 @@ def test_unpacking_a_packed_offset_returns_it(
 
 @settings(max_examples=25)
 @given(st.dictionaries(partition_indexes, committed_offsets, min_size=1, max_size=4))
-def test_preencoded_responses_equal_those_of_the_codec(
+def test_encoded_topics_equal_those_of_the_codec(
     offsets: dict[int, CommittedOffset],
 ) -> None:
     driver = ShardDriver(check_purity=False)
     for partition, committed in offsets.items():
         driver.state.offsets.stored.put("g", "t", partition, committed)
     driver.state.ensure_group("g")
-    wanted = {"t": [*offsets, 1], "gone": [0]}
-    old, new = driver.fetch(wanted, version=5), driver.fetch(wanted, version=9)
-    assert old == new
-    assert [each.metadata for each in old.topics[0].partitions[:-1]] == [
-        committed.metadata for committed in offsets.values()
+    absent = next(index for index in range(5) if index not in offsets)
+    rows = [
+        m.OffsetFetchResponsePartitions(
+            partition_index=partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
+        for partition, committed in offsets.items()
     ]
+    none = m.OffsetFetchResponsePartitions(
+        partition_index=absent, committed_offset=-1, metadata=""
+    )
+    expected = [
+        m.OffsetFetchResponseTopics(name="t", partitions=[*rows, none]),
+        m.OffsetFetchResponseTopics(name="long-" * 30, partitions=[none]),
+    ]
+    wanted = {"t": [*offsets, absent], "long-" * 30: [absent]}
+    assert driver.fetch(wanted).topics == expected
+    assert driver.fetch(None).topics == [
+        m.OffsetFetchResponseTopics(name="t", partitions=rows)
+    ]
+
+
+@pytest.mark.parametrize("version", [8, 10])
+def test_a_topic_that_the_client_may_not_describe_is_an_error_or_omitted(
+    driver: ShardDriver, version: int
+) -> None:
+    driver.may_describe = lambda name: name != "t"
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    wanted = {"u": [0], "t": [0, 1]}
+    found = driver.fetch(wanted, version=version).topics
+    codes = [[each.error_code for each in topic.partitions] for topic in found]
+    assert codes == [[0], [denied, denied]]
+    assert len(driver.fetch(None, version=version).topics) == 1

@@ -26,6 +26,18 @@ def server_with_offset() -> InProcessServer:
     return server
 
 
+@pytest.mark.parametrize("version", range(1, 8))
+def test_versions_of_one_group_have_the_same_partitions(version: int) -> None:
+    topic = m.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])
+    request = m.OffsetFetchRequest(group_id="g", topics=[topic])
+    with server_with_offset() as server:
+        response = server.call(request, version)
+    [found] = response.topics
+    rows = [(each.committed_offset, each.metadata) for each in found.partitions]
+    assert (found.name, rows) == ("t", [(5, "m" * 100), (-1, "")])
+    assert response.error_code == 0
+
+
 def codes(server: InProcessServer, *groups: m.OffsetFetchRequestGroup) -> list[int]:
     answer = server.call(m.OffsetFetchRequest(groups=list(groups)), 9)
     assert [group.group_id for group in answer.groups] == ["g"] * len(groups)

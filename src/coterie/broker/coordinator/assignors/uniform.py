@@ -31,43 +31,27 @@ def assign(spec: GroupSpec) -> Assignment:
     Raises:
         KeyError: A member is subscribed to a topic that does not exist (E11-27).
     """
-    return assign_with_sizes(spec)[0]
-
-
-def assign_with_sizes(spec: GroupSpec) -> tuple[Assignment, Mapping[MemberId, int]]:
-    """Assign all partitions; return also the number of partitions of each member.
-
-    The sizes are sorted by member id. They are empty without members, or if the members
-    subscribe to different topics.
-
-    Raises:
-        KeyError: A member is subscribed to a topic that does not exist (E11-27).
-    """
     members = spec.members.values()
     wanted = {member.subscribed_topic_ids for member in members}
     if len(wanted) > 1:
-        return uniform_mixed.assign(spec), {}
+        return uniform_mixed.assign(spec)
     topics = sorted(next(iter(wanted), ()))
     if any(member.partitions for member in members):
         return _assign_with_previous(spec, topics)
     return _assign_without_previous(spec, topics)
 
 
-def _assign_without_previous(
-    spec: GroupSpec, topics: Sequence[TopicId]
-) -> tuple[Assignment, Mapping[MemberId, int]]:
+def _assign_without_previous(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
     """Assign without previous targets: each member gets a run of the sorted
     partitions."""
     sizes = _sizes(_total(spec, topics), dict.fromkeys(sorted(spec.members), 0))
     line = ((topic, range(spec.topics[topic].partition_count)) for topic in topics)
     assignment = dict(zip(sizes, cut(line, sizes.values()), strict=True))
     assert next(line, None) is None, "every partition has its owner"
-    return assignment, sizes
+    return assignment
 
 
-def _assign_with_previous(
-    spec: GroupSpec, topics: Sequence[TopicId]
-) -> tuple[Assignment, Mapping[MemberId, int]]:
+def _assign_with_previous(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
     """Assign with previous targets: members keep their partitions up to their size."""
     kept, free = survey(spec, topics)
     counts = {member: size_of(partitions) for member, partitions in kept.items()}
@@ -86,7 +70,7 @@ def _assign_with_previous(
     more = cut(freed, missing.values())
     for member, partitions in zip(missing, more, strict=True):
         kept[member] = joined(kept[member], partitions)
-    return kept, sizes
+    return kept
 
 
 def _total(spec: GroupSpec, topics: Sequence[TopicId]) -> int:

@@ -19,7 +19,6 @@ from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member, MemberState
-from coterie.broker.coordinator.consumer.plan import has_same_subscription
 from coterie.broker.coordinator.consumer.reconcile import (
     Owned,
     ReconcileInput,
@@ -66,7 +65,10 @@ def update_member(draft: ConsumerDraft, known: Member | None, member: Member) ->
     requested = requests_assignment(draft, known, member)
     needs_target = requested or _needs_target(draft.group, before, member)
     _bump_if_needed(draft, needs_target=needs_target)
-    return not has_same_subscription(before, member)
+    return (before.topic_names, before.topic_regex) != (
+        member.topic_names,
+        member.topic_regex,
+    )
 
 
 def refresh_group(draft: ConsumerDraft) -> None:

@@ -27,7 +27,6 @@ from coterie.broker.coordinator.consumer.group import (
     ResolvedRegex,
 )
 from coterie.broker.coordinator.consumer.member import Member, Target
-from coterie.broker.coordinator.consumer.plan import TargetPlan
 from coterie.broker.coordinator.consumer.record_builders import (
     current_record,
     epoch_record,
@@ -105,22 +104,6 @@ class ComputationSet:
                 return
             group = state.consumer_groups[self.group_id] = ConsumerGroup(self.group_id)
         group.computation = self.computation
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSet:
-    """The plan of the target that the records of the same result write."""
-
-    group_id: GroupId
-    plan: TargetPlan
-
-    def apply(self, state: State) -> None:
-        """Set the plan if the group exists; the second target of a new group is
-        computed from all members."""
-        group = state.consumer_groups.get(self.group_id)
-        if group is not None:
-            assert group.assignment_epoch < self.plan.epoch, "its target is not written"
-            group.plan = self.plan
 
 
 REFRESH_INTERVAL_MS = 300_000

@@ -26,7 +26,6 @@ from coterie.broker.coordinator.consumer.member import (
     MemberState,
     Target,
 )
-from coterie.broker.coordinator.consumer.plan import TargetPlan
 from coterie.broker.coordinator.consumer.reconcile import FREE
 from coterie.types import GroupId, MemberId, TopicId, TopicName
 
@@ -106,7 +105,6 @@ FIELDS: Final = (
     "members",
     "metadata_hash",
     "offers",
-    "plan",
     "refresh",
     "regex_counts",
     "regex_schedule",
@@ -142,9 +140,6 @@ class ConsumerGroup:
         self.offers: Counter[Offer] = Counter()
         """The number of members with each list of client-side assignors."""
         self.regex_schedule = RegexSchedule()
-        self.plan: TargetPlan | None = None
-        """The plan of the newest target; None if the next target must be computed from
-        all members."""
         self.members: dict[MemberId, Member] = {}
         self.targets: dict[MemberId, Target] = {}
         self.topic_counts: Counter[TopicName] = Counter()
@@ -206,18 +201,6 @@ class ConsumerGroup:
         `FREE` (-1) without an owner (E2-06).
         """
         return self._owner_epochs.get(topic, _NOTHING).get(partition, FREE)
-
-    @property
-    def tracked_plan(self) -> TargetPlan | None:
-        """The plan, if the records of its target have been replayed; None while they
-        are, as it includes their effects."""
-        plan = self.plan
-        return None if plan is None or self.assignment_epoch < plan.epoch else plan
-
-    def discard_plan(self) -> None:
-        """Discard the plan, unless the records of its target are being replayed."""
-        if self.tracked_plan is not None:
-            self.plan = None
 
     def is_refresh_due(self, now_ms: int) -> bool:
         """Return whether the topics' metadata must be refreshed (E6-32)."""
@@ -284,15 +267,11 @@ class ConsumerGroup:
     def remove_member(self, member_id: MemberId) -> None:
         """Remove a member if it exists."""
         self._forget(self.members.pop(member_id, None))
-        if (plan := self.tracked_plan) is not None:
-            plan.remove(member_id)
 
     def remove_target(self, member_id: MemberId) -> None:
         """Remove the target of a member if it has one."""
-        target = self.targets.pop(member_id, None)
+        self.targets.pop(member_id, None)
         self.target_details.pop(member_id, None)
-        if target is not None and (plan := self.tracked_plan) is not None:
-            plan.remove_target(member_id, target)
 
     def _forget(self, member: Member | None) -> None:
         if member is None:

@@ -103,7 +103,6 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
                 )
             )
         case ConsumerGroupTargetAssignmentMemberValue():
-            group.discard_plan()
             group.targets[key.member_id] = {
                 topic.topic_id: frozenset(topic.partitions)
                 for topic in value.topic_partitions
@@ -117,9 +116,6 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
         case ConsumerGroupMemberMetadataValue():
             before = group.members.get(key.member_id)
             member = _with_metadata(_member(group, key.member_id), value)
-            plan = group.tracked_plan
-            if plan is not None and not plan.update(before, member):
-                group.plan = None
             group.put_member(member)
             state.topic_index.subscribe(group.group_id, before, member)
         case ConsumerGroupMetadataValue():
@@ -132,12 +128,9 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
                 f"{group.group_id}: its target epoch decreases"
             )
             group.assignment_epoch = epoch
-            if group.plan is not None and group.plan.epoch != epoch:
-                group.plan = None
             group.assigned_ms = value.assignment_timestamp
         case ConsumerGroupRegularExpressionValue():
             assert value.topics == sorted(value.topics), key.regular_expression
-            group.discard_plan()
             old = group.regexes.get(key.regular_expression)
             new = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
             group.regexes[key.regular_expression] = new
@@ -214,10 +207,8 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
         case ConsumerGroupTargetAssignmentMetadataKey():
             assert not group.targets, f"{group.group_id} has targets"
             group.assignment_epoch = UNASSIGNED
-            group.plan = None
             group.assigned_ms = 0
         case ConsumerGroupRegularExpressionKey():
-            group.discard_plan()
             resolved = group.regexes.pop(key.regular_expression, None)
             state.topic_index.resolve(group.group_id, resolved, None)
         case ConsumerGroupMetadataKey():

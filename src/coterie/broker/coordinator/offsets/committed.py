@@ -18,7 +18,6 @@ from coterie.broker.coordinator.records import (
 )
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.types import LogOffset, TopicId
-from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
@@ -87,8 +86,10 @@ ResponsePartition: TypeAlias = bytes
 NO_OFFSET: Final = -1
 
 _HEAD: Final = struct.Struct(">qqq16s")
-_HEAD_BYTES: Final = 40
-assert _HEAD.size == _HEAD_BYTES
+# A constant slice takes half the time of one that is written out.
+_TOPIC_ID: Final = slice(24, 40)
+_BODY: Final = slice(40, None)
+assert _HEAD.size == _BODY.start == _TOPIC_ID.stop
 _PARTITION: Final = struct.Struct(">iqi")
 _ERROR_AND_TAGS: Final = struct.Struct(">hx")
 _HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
@@ -142,23 +143,22 @@ def partition_of(packed: Packed) -> int:
 
 def topic_id_of(packed: Packed) -> bytes:
     """Return the topic id of a packed offset; zero when its record has none."""
-    topic_id: bytes = _HEAD.unpack_from(packed)[3]
-    return topic_id
+    return packed[_TOPIC_ID]
 
 
 def response_partition(packed: Packed) -> ResponsePartition:
     """Return the response's partition with the offset."""
-    return packed[_HEAD.size :]
+    return packed[_BODY]
 
 
 def join_partitions(of_topic: Mapping[int, Packed], partitions: Iterable[int]) -> bytes:
     """Return the response's partitions of a topic, with and without an offset."""
     try:
-        return b"".join([of_topic[each][_HEAD_BYTES:] for each in partitions])
+        return b"".join([of_topic[each][_BODY] for each in partitions])
     except KeyError:
         return b"".join(
             [
-                of_topic[each][_HEAD_BYTES:]
+                of_topic[each][_BODY]
                 if each in of_topic
                 else response_without_offset(each)
                 for each in partitions
@@ -174,22 +174,6 @@ def response_without_offset(
         _PARTITION.pack(partition, NO_OFFSET, -1)
         + _NO_METADATA
         + _ERROR_AND_TAGS.pack(code)
-    )
-
-
-def as_struct(of_partition: ResponsePartition) -> m.OffsetFetchResponsePartitions:
-    """Return the response's partition as an object, for versions with another
-    encoding."""
-    partition, offset, leader_epoch = _PARTITION.unpack_from(of_partition)
-    (code,) = _ERROR_AND_TAGS.unpack_from(
-        of_partition, len(of_partition) - _ERROR_AND_TAGS.size
-    )
-    return m.OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=offset,
-        committed_leader_epoch=leader_epoch,
-        metadata=_metadata(of_partition, _METADATA_AT),
-        error_code=code,
     )
 
 

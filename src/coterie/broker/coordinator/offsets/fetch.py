@@ -1,24 +1,25 @@
 """OffsetFetch, key 9, for one group: return the group's committed offsets.
 
-The response has the form of v8 and later, one group of many (KIP-709); the server's API
-module converts it for older versions. Null topics mean all partitions with an offset,
-an empty list means none (A-20, A-21). v7 may require stable offsets (KIP-447). v9 has
-the member that fetches, which a consumer group checks and a classic one ignores (A-45,
-A-46). v10 identifies topics by id.
+The response has the form of v8 and later, one group of many (KIP-709). Its topics are
+encoded in one pass: committed offsets are stored as the bytes of their partitions
+(committed.py), which are the same from v6 on. The server's API module converts the
+response for versions before v8.
+
+Null topics mean all partitions with an offset, an empty list means none (A-20, A-21).
+v7 may require stable offsets (KIP-447). v9 has the member that fetches, which a
+consumer group checks and a classic one ignores (A-45, A-46). v10 identifies topics by
+id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.offsets.committed import (
     Packed,
-    ResponsePartition,
-    as_struct,
     join_partitions,
-    response_partition,
     response_without_offset,
     topic_id_of,
 )
@@ -26,15 +27,12 @@ from coterie.broker.coordinator.offsets.member_check import check_fetch
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.types import TopicId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.primitives import EncodedArray
+from coterie.wire.primitives import EncodedArray, write_length
 from coterie.wire.schema import ZERO_UUID
 
-PREPARED_SINCE: Final = 6
-"""The version from which a partition of the response has the same encoding in every
-version: the first flexible one."""
 TOPIC_IDS_SINCE: Final = 10
 RESPONSE_BYTES_MAX: Final = 104_857_600
 """The size from which on no further topics and groups of a request are served. The
@@ -42,6 +40,10 @@ response to a request without repeated partitions is smaller, unless the groups 
 committed that much metadata."""
 REPEATABLE_MAX: Final = 10_000
 """A topic of a request with more partitions must not repeat them."""
+_NO_TAGS: Final = b"\0"
+_Offsets: TypeAlias = Mapping[TopicName, Mapping[int, Packed]]
+_NO_TOPICS: Final[_Offsets] = {}
+_NO_OFFSETS: Final[Mapping[int, Packed]] = {}
 
 
 class FetchOffsets(NamedTuple):
@@ -55,7 +57,7 @@ class FetchOffsets(NamedTuple):
 
 
 def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Result:
-    """Return the offsets of a group.
+    """Return the offsets of a group, of the topics that the client may describe.
 
     An unknown group (A-40, A-41) and a dead one (A-42) have no offsets, which is not an
     error.
@@ -64,16 +66,30 @@ def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Resu
         ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (A-45);
             INVALID_REQUEST when the response is too large.
     """
-    requested = request.group
-    reader = _Reader(state, request, context)
+    group, offsets = request.group, state.offsets
+    stored: _Offsets = _NO_TOPICS
+    unstable: Collection[TopicPartition] = ()
+    if _group_exists(state, group):
+        stored = offsets.stored.group(group.group_id)
+        if request.require_stable:
+            unstable = offsets.pending.partitions(group.group_id)
     topics = (
-        reader.all_topics()
-        if requested.topics is None
-        else [reader.one_topic(topic) for topic in requested.topics]
+        _all_topics(stored, unstable, context)
+        if group.topics is None
+        else _requested_topics(group.topics, stored, unstable, context)
     )
-    return Result(
-        m.OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
-    )
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    count, parts = 0, []
+    for name, topic_id, partition_count, partitions in topics:
+        count += 1
+        if by_id:
+            parts.append(topic_id)
+        else:
+            text = name.encode()
+            parts += (write_length(len(text)), text)
+        parts += (write_length(partition_count), partitions, _NO_TAGS)
+    encoded: Any = EncodedArray(count, b"".join(parts))
+    return Result(m.OffsetFetchResponseGroup(group_id=group.group_id, topics=encoded))
 
 
 def refuse_fetch(
@@ -83,119 +99,90 @@ def refuse_fetch(
     return m.OffsetFetchResponseGroup(group_id=request.group.group_id, error_code=code)
 
 
-class _Reader:
-    """The offsets of one group that are visible to one request."""
+_Topic: TypeAlias = tuple[TopicName, TopicId, int, bytes]
+"""A topic of the response: name, id, number of partitions, encoded partitions."""
 
-    __slots__ = (
-        "_bytes_left",
-        "_group_id",
-        "_pending",
-        "_stored",
-        "_topics",
-        "_version",
+
+def _all_topics(
+    stored: _Offsets, unstable: Collection[TopicPartition], context: Context
+) -> Iterator[_Topic]:
+    """Yield all stored offsets, except those of topics that are not authorized.
+
+    From v10 on a deleted topic is left out, as it has no id.
+    """
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    for name, of_topic in stored.items():
+        topics = context.environment.topics
+        topic_id = topics.topic_id(name) if by_id else ZERO_UUID
+        if topic_id is not None and context.may_describe(name):
+            partitions = _partitions(name, of_topic, of_topic, unstable)
+            yield name, topic_id, len(of_topic), partitions
+
+
+def _requested_topics(
+    requested: Iterable[m.OffsetFetchRequestTopics],
+    stored: _Offsets,
+    unstable: Collection[TopicPartition],
+    context: Context,
+) -> Iterator[_Topic]:
+    """Yield the requested partitions, whether they exist or not (A-40)."""
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    bytes_left = RESPONSE_BYTES_MAX
+    for topic in requested:
+        indexes, topic_id = topic.partition_indexes, topic.topic_id
+        is_repeated = len(indexes) > REPEATABLE_MAX and len({*indexes}) < len(indexes)
+        if is_repeated or bytes_left < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        name: TopicName | None = topic.name
+        if by_id:
+            name = context.environment.topics.topic_name(topic_id)
+        if name is None:
+            partitions = _errors(indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+        elif not context.may_describe(name):
+            partitions = _errors(indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            of_topic = stored.get(name, _NO_OFFSETS)
+            if by_id and of_topic:
+                of_topic = _of_topic_id(of_topic, topic)
+            partitions = _partitions(name, of_topic, indexes, unstable)
+        bytes_left -= len(partitions)
+        yield name or "", topic_id, len(indexes), partitions
+
+
+def _partitions(
+    topic: TopicName,
+    of_topic: Mapping[int, Packed],
+    indexes: Iterable[int],
+    unstable: Collection[TopicPartition],
+) -> bytes:
+    """Return partitions of a topic, with an error for those that are unstable."""
+    if not unstable:
+        return join_partitions(of_topic, indexes)
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return b"".join(
+        [
+            response_without_offset(index, code)
+            if TopicPartition(topic, index) in unstable
+            else join_partitions(of_topic, (index,))
+            for index in indexes
+        ]
     )
 
-    def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
-        self._group_id: GroupId = request.group.group_id
-        group = request.group
-        exists = group_exists(
-            state, self._group_id, group.member_id, group.member_epoch
-        )
-        self._stored = state.offsets.stored.group(self._group_id) if exists else {}
-        pending = state.offsets.pending
-        unstable = request.require_stable and pending.has_group(self._group_id)
-        self._pending = pending if unstable and exists else None
-        self._topics = context.environment.topics
-        self._version = context.api_version
-        self._bytes_left = RESPONSE_BYTES_MAX
 
-    def all_topics(self) -> list[m.OffsetFetchResponseTopics]:
-        """Return all stored offsets.
-
-        From v10 on a deleted topic is left out, as it has no id.
-        """
-        responses = []
-        by_id = self._version >= TOPIC_IDS_SINCE
-        for topic, of_topic in self._stored.items():
-            topic_id = self._topics.topic_id(topic) if by_id else ZERO_UUID
-            if topic_id is not None:
-                responses.append(self._topic(topic, topic_id, of_topic, of_topic))
-        return responses
-
-    def one_topic(
-        self, requested: m.OffsetFetchRequestTopics
-    ) -> m.OffsetFetchResponseTopics:
-        """Return the requested partitions, whether they exist or not (A-40)."""
-        indexes = requested.partition_indexes
-        is_repeated = len(indexes) > REPEATABLE_MAX and len({*indexes}) < len(indexes)
-        if is_repeated or self._bytes_left < 0:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        name: TopicName | None = requested.name
-        if self._version >= TOPIC_IDS_SINCE and not name:
-            name = self._topics.topic_name(requested.topic_id)
-        if name is None:
-            unknown = [
-                response_without_offset(index, ErrorCode.UNKNOWN_TOPIC_ID)
-                for index in indexes
-            ]
-            body = b"".join(unknown)
-            return self._prepared("", requested.topic_id, len(unknown), body)
-        of_topic = self._stored.get(name, {})
-        if of_topic and requested.topic_id != ZERO_UUID:
-            of_topic = _of_topic_id(of_topic, requested)
-        return self._topic(name, requested.topic_id, of_topic, indexes)
-
-    def _topic(
-        self,
-        topic: TopicName,
-        topic_id: TopicId,
-        of_topic: Mapping[int, Packed],
-        wanted: Collection[int],
-    ) -> m.OffsetFetchResponseTopics:
-        """Return the response for the wanted partitions."""
-        if self._version < PREPARED_SINCE:
-            partitions = [self._partition(topic, of_topic, each) for each in wanted]
-            self._bytes_left -= sum(map(len, partitions))
-            return m.OffsetFetchResponseTopics(
-                name=topic, partitions=[as_struct(each) for each in partitions]
-            )
-        if self._pending is None:
-            body = join_partitions(of_topic, wanted)
-        else:
-            body = b"".join([self._partition(topic, of_topic, each) for each in wanted])
-        return self._prepared(topic, topic_id, len(wanted), body)
-
-    def _prepared(
-        self, topic: TopicName, topic_id: TopicId, count: int, body: bytes
-    ) -> m.OffsetFetchResponseTopics:
-        self._bytes_left -= len(body)
-        prepared: Any = EncodedArray(count, body)
-        return m.OffsetFetchResponseTopics(
-            name=topic, topic_id=topic_id, partitions=prepared
-        )
-
-    def _partition(
-        self, topic: TopicName, of_topic: Mapping[int, Packed], partition: int
-    ) -> ResponsePartition:
-        pending = self._pending
-        if pending is not None and pending.contains(self._group_id, topic, partition):
-            return response_without_offset(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        if partition in of_topic:
-            return response_partition(of_topic[partition])
-        return response_without_offset(partition)
+def _errors(indexes: Iterable[int], code: ErrorCode) -> bytes:
+    return b"".join([response_without_offset(index, code) for index in indexes])
 
 
-def group_exists(
-    state: State, group_id: GroupId, member_id: MemberId | None, member_epoch: int
-) -> bool:
+def _group_exists(state: State, requested: m.OffsetFetchRequestGroup) -> bool:
     """Return whether the group exists; raise ApiError if the member may not fetch."""
+    group_id = requested.group_id
     group = state.classic_groups.get(group_id)
     if group is not None:
         return group.state is not GroupState.DEAD
     consumer_group = state.consumer_groups.get(group_id)
     if consumer_group is None:
         return False
-    check_fetch(consumer_group, member_id, member_epoch)
+    check_fetch(consumer_group, requested.member_id, requested.member_epoch)
     return True
 
 

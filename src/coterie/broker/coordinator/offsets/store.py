@@ -10,9 +10,9 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from coterie.broker.coordinator.offsets.committed import (
     CommittedOffset,
@@ -27,8 +27,6 @@ GroupOffsets: TypeAlias = dict[TopicName, dict[int, Packed]]
 Loader: TypeAlias = Callable[[], GroupOffsets]
 """A function that decodes the offsets of one group from a snapshot."""
 
-MARKS_MAX: Final = 10_000
-
 _NO_TOPICS: Mapping[TopicName, Mapping[int, Packed]] = {}
 _NO_PARTITIONS: Mapping[int, Packed] = {}
 _NO_PRODUCERS: Mapping[TopicPartition, set[ProducerId]] = {}
@@ -37,24 +35,11 @@ _NO_PRODUCERS: Mapping[TopicPartition, set[ProducerId]] = {}
 class Stored:
     """The committed offsets by group; a group without offsets is not contained."""
 
-    __slots__ = ("_groups", "_loaders", "marks")
+    __slots__ = ("_groups", "_loaders")
 
     def __init__(self) -> None:
         self._groups: dict[GroupId, GroupOffsets] = {}
         self._loaders: dict[GroupId, Loader] = {}
-        self.marks: dict[GroupId, object] = {}
-        """A mark for groups whose offsets were read and have not changed since; see
-        `mark`."""
-
-    def mark(self, group_id: GroupId) -> object:
-        """Return the mark of a group. It is in `marks` until the group's offsets
-        change, and perhaps not that long."""
-        mark = self.marks.get(group_id)
-        if mark is None:
-            if len(self.marks) >= MARKS_MAX:
-                self.marks.clear()
-            mark = self.marks[group_id] = object()
-        return mark
 
     def adopt(self, group_id: GroupId, loader: Loader) -> None:
         """Add a group whose offsets are loaded at the first access."""
@@ -110,8 +95,6 @@ class Stored:
         belongs to this object afterwards."""
         if self._loaders and group_id in self._loaders:
             self._load(group_id)
-        if self.marks:
-            self.marks.pop(group_id, None)
         of_group = self._groups.get(group_id)
         if of_group is None:
             of_group = self._groups[group_id] = {}
@@ -129,7 +112,6 @@ class Stored:
         of_topic = of_group.get(topic, {})
         if of_topic.pop(partition, None) is None:
             return
-        self.marks.pop(group_id, None)
         if not of_topic:
             del of_group[topic]
         if not of_group:
@@ -195,6 +177,10 @@ class Pending:
         for name, producers in self._by_group.get(group_id, _NO_PRODUCERS).items():
             for producer_id in producers:
                 yield name, self.transactions[producer_id].groups[group_id][name]
+
+    def partitions(self, group_id: GroupId) -> Collection[TopicPartition]:
+        """Return the group's partitions with an offset in any transaction."""
+        return self._by_group.get(group_id, _NO_PRODUCERS)
 
     def groups(self) -> Iterator[GroupId]:
         """Return an iterator over the groups with offsets in any transaction."""

@@ -8,8 +8,8 @@ OffsetFetch   9    1-10 (KIP-88, KIP-447; 8: KIP-709; 10: topic ids)
 OffsetDelete  47   0 (KIP-496)
 ============  ===  ==================================================
 
-Topics that the principal may not access get an error here. The others are submitted to
-the group's shard.
+In commits and deletions, topics that the principal may not read get an error here, and
+the others are submitted to the group's shard. A fetch is submitted with all its topics.
 
 Shards respond to OffsetFetch in the shape of v8 and later. For older versions an error
 of the group is at the top level from v2 on (A-30), and in v1 in each partition (A-31).
@@ -31,25 +31,26 @@ from coterie.broker.coordinator.offsets.fetch import (
     FetchOffsets,
 )
 from coterie.broker.server.apis.routing import (
-    ResponseCollector,
     respond_with_error,
     submit_to_coordinator,
 )
 from coterie.broker.server.call import Call
-from coterie.broker.server.offset_fetch_path import WaitingFetch
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.plain_commit import PlainCommit
-from coterie.wire.primitives import EncodedArray
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11.
+_DESCRIBE: Final = Operation.DESCRIBE
 _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP
 _TOPIC: Final = ResourceType.TOPIC
 _COMMIT_TOPIC_IDS_SINCE: Final = 10
 _GROUPS_SINCE: Final = 8
 _TOP_LEVEL_ERROR_SINCE: Final = 2
+_ENCODED_SINCE: Final = 6
+"""The version from which topics and their partitions are encoded alike, up to v9."""
 
 
 # OffsetCommit and OffsetDelete.
@@ -132,18 +133,9 @@ def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
 def offset_fetch(call: Call) -> None:
     """Respond for every group of the request in order, repeated groups included
     (A-51)."""
-    if isinstance(call.request, WaitingFetch):
-        waiting = call.request
-        if waiting.respond(call):
-            return
-        call.request = waiting.general()
     request: m.OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
-        collector = ResponseCollector[m.OffsetFetchResponseGroup](
-            len(request.groups),
-            lambda groups: call.respond(m.OffsetFetchResponse(groups=list(groups))),
-        )
-        _fetch_groups(call, request.groups, collector)
+        _fetch_groups(call, request.groups)
         return
     topics = request.topics
     group = m.OffsetFetchRequestGroup(
@@ -162,35 +154,31 @@ def offset_fetch(call: Call) -> None:
     )
 
 
-def _fetch_groups(
-    call: Call,
-    groups: Sequence[m.OffsetFetchRequestGroup],
-    collector: ResponseCollector[m.OffsetFetchResponseGroup],
-) -> None:
+def _fetch_groups(call: Call, groups: Sequence[m.OffsetFetchRequestGroup]) -> None:
     """Fetch the offsets of each group, until the response is too large: a group may be
     repeated."""
-    if len(groups) == 1:
-        _fetch_group(call, groups[0], collector.part(0))
-        return
-    bytes_left = RESPONSE_BYTES_MAX
+    responses: list[Any] = [None] * len(groups)
+    missing, bytes_left = len(groups), RESPONSE_BYTES_MAX
 
-    def take(
-        respond: Callable[[m.OffsetFetchResponseGroup], None],
-        response: m.OffsetFetchResponseGroup,
-    ) -> None:
-        nonlocal bytes_left
-        for topic in response.topics:
-            if isinstance(topic.partitions, EncodedArray):
-                bytes_left -= len(topic.partitions.body)
-        respond(response)
+    def take(at: int, response: m.OffsetFetchResponseGroup) -> None:
+        nonlocal missing, bytes_left
+        assert responses[at] is None, "a group has one response"
+        responses[at] = response
+        topics: Any = response.topics
+        if topics:
+            bytes_left -= len(topics.body)
+        missing -= 1
+        if not missing:
+            call.respond(m.OffsetFetchResponse(groups=responses))
 
     for at, group in enumerate(groups):
-        respond = collector.part(at)
         if bytes_left > 0:
-            _fetch_group(call, group, partial(take, respond))
+            _fetch_group(call, group, partial(take, at))
             continue
         code = ErrorCode.INVALID_REQUEST
-        respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        take(at, m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+    if not groups:
+        call.respond(m.OffsetFetchResponse())
 
 
 def _fetch_group(
@@ -198,59 +186,14 @@ def _fetch_group(
     group: m.OffsetFetchRequestGroup,
     respond: Callable[[m.OffsetFetchResponseGroup], None],
 ) -> None:
-    """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic
-    (E27)."""
-    if not call.authorize_group(Operation.DESCRIBE, group.group_id):
+    """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic (E27),
+    which the shard checks."""
+    if not call.authorize(_DESCRIBE, _GROUP, group.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         return
-    topics = group.topics
-    allowed = [_authorize(call, topic, Operation.DESCRIBE) for topic in topics or ()]
-    requested = group
-    if topics is not None and not all(allowed):
-        requested = m.OffsetFetchRequestGroup(
-            group_id=group.group_id,
-            member_id=group.member_id,
-            member_epoch=group.member_epoch,
-            topics=list(compress(topics, allowed)),
-        )
-
-    def add_denied(response: m.OffsetFetchResponseGroup) -> None:
-        fetched = response.topics
-        if not response.error_code and topics is None:
-            response.topics = [
-                topic
-                for topic in fetched
-                if _authorize(call, topic, Operation.DESCRIBE)
-            ]
-        elif not response.error_code and not all(allowed):
-            rest = iter(fetched)
-            response.topics = [
-                next(rest) if is_allowed else _fetch_error(topic)
-                for topic, is_allowed in zip(topics or (), allowed, strict=True)
-            ]
-        respond(response)
-
-    require_stable: bool = call.request.require_stable
-    submit_to_coordinator(
-        call, group.group_id, FetchOffsets(requested, require_stable), add_denied
-    )
-
-
-def _fetch_error(topic: m.OffsetFetchRequestTopics) -> m.OffsetFetchResponseTopics:
-    return m.OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            m.OffsetFetchResponsePartitions(
-                partition_index=index,
-                committed_offset=-1,
-                metadata="",
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for index in topic.partition_indexes
-        ],
-    )
+    request = FetchOffsets(group, call.request.require_stable)
+    submit_to_coordinator(call, group.group_id, request, respond)
 
 
 def _old_response(
@@ -276,25 +219,9 @@ def _old_response(
                 for topic in requested.topics or ()
             ]
         )
-    topics = [
-        m.OffsetFetchResponseTopic(
-            name=topic.name, partitions=_old_partitions(topic.partitions)
-        )
-        for topic in group.topics
-    ]
-    return m.OffsetFetchResponse(topics=topics, error_code=code)
-
-
-def _old_partitions(partitions: Any) -> Any:
-    if isinstance(partitions, EncodedArray):
-        return partitions
-    return [
-        m.OffsetFetchResponsePartition(
-            partition_index=partition.partition_index,
-            committed_offset=partition.committed_offset,
-            committed_leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.metadata,
-            error_code=partition.error_code,
-        )
-        for partition in partitions
-    ]
+    topics: Any = group.topics
+    response = m.OffsetFetchResponse(topics=topics, error_code=code)
+    if call.api_version < _ENCODED_SINCE:
+        encoded = encode(response, _ENCODED_SINCE)
+        response, _ = decode(m.OffsetFetchResponse, _ENCODED_SINCE, encoded)
+    return response
