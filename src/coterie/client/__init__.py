@@ -85,14 +85,8 @@ if TYPE_CHECKING:
         ClientAssignor,
     )
     from coterie.client.cluster import Cluster
-    from coterie.client.group_member import (
-        GroupMember,
-        MemberOptions,
-        OnAssigned,
-        OnLost,
-        OnRevoked,
-        Owned,
-    )
+    from coterie.client.group_member import GroupMember, MemberOptions
+    from coterie.client.member import Member, OnAssigned, OnLost, OnRevoked, Owned
     from coterie.client.member_offsets import Offset, OffsetAndMetadata
     from coterie.client.member_states import MemberState
     from coterie.client.oauth import (
@@ -250,14 +244,8 @@ _MODULES: Final = {
         "ClientAssignor",
     ),
     "coterie.client.cluster": ("Cluster",),
-    "coterie.client.group_member": (
-        "GroupMember",
-        "MemberOptions",
-        "OnAssigned",
-        "OnLost",
-        "OnRevoked",
-        "Owned",
-    ),
+    "coterie.client.group_member": ("GroupMember", "MemberOptions"),
+    "coterie.client.member": ("Member", "OnAssigned", "OnLost", "OnRevoked", "Owned"),
     "coterie.client.member_offsets": (
         "Offset",
         "OffsetAndMetadata",
@@ -390,6 +378,7 @@ __all__ = [
     "LogOffsetInfo",
     "LogRecord",
     "MalformedFrame",
+    "Member",
     "MemberDescription",
     "MemberId",
     "MemberOptions",
