@@ -14,7 +14,7 @@ from coterie.auth.acl import (
     ResourceType,
 )
 from coterie.auth.authorizer import AclAuthorizer
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.broker.server.call import Call
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.offset_commit import (
@@ -75,7 +75,7 @@ class Compared:
         connection.fetch_path = observed
 
     @property
-    def driven(self) -> DrivenShard:
+    def partition(self) -> CoordinatorPartition:
         return self.broker.runtime.shards[0]
 
     def send(self, request: Message, version: int) -> None:
@@ -150,11 +150,11 @@ class Compared:
         """Stop the shard and load it from the log again."""
         self.flush()
         runtime = self.broker.runtime
-        runtime._stop(self.driven)
+        runtime._stop(self.partition)
         self.fetch(fetch_of("g"))
-        runtime._reload(self.driven)
+        runtime._reload(self.partition)
         self.fetch(fetch_of("g"))
-        while self.driven.phase is not Phase.ACTIVE:
+        while self.partition.phase is not Phase.ACTIVE:
             self.world.assembly._loader.slices.run()
             self.flush()
 

@@ -190,7 +190,7 @@ def test_a_fetch_from_a_shard_that_stops_is_handled_in_full() -> None:
         def stopped(frame: bytes) -> object:
             waiting = take(frame)
             assert waiting is not None
-            world.broker.runtime._stop(world.driven)
+            world.broker.runtime._stop(world.partition)
             return waiting
 
         connection.waiting_fetch = stopped
@@ -293,7 +293,7 @@ def test_an_offset_of_an_older_topic_is_not_returned_by_id() -> None:
         with answers_of(world, True):
             before = world.fetch(request, BY_ID)
         older = CommittedOffset(7, -1, "", 0, topic_id=bytes(range(16)))
-        world.driven.shard.state.offsets.stored.put("g", "t", 0, older)
+        world.partition.shard.state.offsets.stored.put("g", "t", 0, older)
         with answers_of(world, False):
             assert world.fetch(request, BY_ID) != before
 
@@ -329,7 +329,7 @@ def test_an_unreadable_snapshot_is_reported_by_full_handling() -> None:
         def damaged() -> None:
             raise LogCorrupt("damaged")
 
-        state = world.driven.shard.state
+        state = world.partition.shard.state
         state.ensure_group("g")
         state.offsets.stored._loaders["g"] = damaged  # type: ignore[assignment]
         with answers_of(world, False):

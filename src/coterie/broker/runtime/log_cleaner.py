@@ -46,12 +46,16 @@ def retained_from(
     keeps_all_time = settings.retention_ms < 0
     excess_bytes = 0
     if settings.retention_bytes >= 0:
-        excess_bytes = log.size_bytes(partition.where) - settings.retention_bytes
+        excess_bytes = (
+            log.size_bytes(partition.log_partition) - settings.retention_bytes
+        )
     if keeps_all_time and excess_bytes <= 0:
         return None
     oldest_ms = now_ms - settings.retention_ms
     start = None
-    for info in log.batch_infos(partition.where, partition.bounds().log_start_offset):
+    for info in log.batch_infos(
+        partition.log_partition, partition.bounds().log_start_offset
+    ):
         is_old = not keeps_all_time and info.max_timestamp_ms < oldest_ms
         if not is_old and excess_bytes < info.size_bytes:
             break
@@ -86,7 +90,7 @@ def compaction(
     if not settings.compact:
         return
     yield from partition.catch_up()
-    key = partition_key(partition.where)
+    key = partition_key(partition.log_partition)
     stored = log.get(COMPACTED_SPACE, key)
     start = 0 if stored is None else int.from_bytes(stored, "big")
     end = yield from _compaction_end(log, partition, settings, start, now_ms)
@@ -97,7 +101,7 @@ def compaction(
     assert end <= partition.last_stable_offset()
     end = yield from compact(
         log,
-        partition.where,
+        partition.log_partition,
         start=start,
         end=end,
         tombstones_before_ms=now_ms - settings.delete_retention_ms,
@@ -117,7 +121,7 @@ def _compaction_end(
     oldest_ms, size_bytes, end = -1, 0, -1
     at = max(start, partition.bounds().log_start_offset)
     while infos := list(
-        islice(log.batch_infos(partition.where, at), INFOS_PER_STEP + 1)
+        islice(log.batch_infos(partition.log_partition, at), INFOS_PER_STEP + 1)
     ):
         for info, following in pairwise(infos):
             if info.last_offset >= stable or info.max_timestamp_ms > newest_ms:
@@ -132,7 +136,7 @@ def _compaction_end(
                 continue
         break
     is_overdue = oldest_ms < now_ms - settings.max_compaction_lag_ms
-    total_bytes = log.size_bytes(partition.where)
+    total_bytes = log.size_bytes(partition.log_partition)
     is_dirty = size_bytes >= settings.min_cleanable_dirty_ratio * total_bytes
     return end if end >= 0 and (is_overdue or is_dirty) else start
 
@@ -266,10 +270,10 @@ class LogCleaner:
             partition,
             settings,
             now_ms=now_ms,
-            before=self._compaction_bound(partition.where),
+            before=self._compaction_bound(partition.log_partition),
         )
         result: Any = None
-        while catalog.topic_id(topic) == partition.where.topic_id:
+        while catalog.topic_id(topic) == partition.log_partition.topic_id:
             try:
                 step = steps.send(result)
             except StopIteration:

@@ -27,7 +27,7 @@ from coterie.broker.coordinator.offsets.fetch_bytes import (
 )
 from coterie.broker.coordinator.offsets.store import Offsets
 from coterie.broker.coordinator.state import State
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call, Peer
 from coterie.errors import LogError
@@ -51,7 +51,7 @@ _VERSIONS: Final = {
 _CORRELATION_AT: Final = 4
 _CLIENT_ID_SIZE: Final = struct.Struct(">h")
 
-_Read: TypeAlias = tuple[DrivenShard, int, Offsets, GroupId, object]
+_Read: TypeAlias = tuple[CoordinatorPartition, int, Offsets, GroupId, object]
 """A group that was read: its shard and the shard's version, the shard's offsets, the
 group and the mark of its offsets."""
 
@@ -104,7 +104,7 @@ class WaitingFetch:
         version: int,
         tail: bytes,
         reads: list[_Read],
-        written: tuple[DrivenShard, int],
+        written: tuple[CoordinatorPartition, int],
     ) -> None:
         assert reads, "a response without groups waits for nothing"
         self.frame = frame
@@ -120,13 +120,13 @@ class WaitingFetch:
         handle the request, as a shard has changed."""
         broker = call.node.broker
         if broker.catalog.client_quotas.has_client_quotas or any(
-            driven.version != version for driven, version, *_ in self._reads
+            partition.version != version for partition, version, *_ in self._reads
         ):
             return False
         runtime = broker.runtime
-        driven, sequence = self._written
+        partition, sequence = self._written
         runtime.respond_when_written(
-            driven, sequence, self._fetched, call, call.respond
+            partition, sequence, self._fetched, call, call.respond
         )
         return True
 
@@ -159,7 +159,7 @@ class OffsetFetchPath:
         self._quotas = broker.catalog.client_quotas
         self._context = RequestContext(ANONYMOUS, "")
         self._reads: list[_Read] = []
-        self._writing: list[DrivenShard] = []
+        self._writing: list[CoordinatorPartition] = []
         self._waiting: WaitingFetch | None = None
 
     def respond(self, frame: bytes) -> bytes | None:
@@ -194,9 +194,9 @@ class OffsetFetchPath:
             or (lease is not None and not lease())
         ):
             return False
-        for driven, version, offsets, group_id, mark in reads:
+        for partition, version, offsets, group_id, mark in reads:
             if (
-                driven.version != version
+                partition.version != version
                 or offsets.stored.marks.get(group_id) is not mark
                 or (is_stable and offsets.pending.has_group(group_id))
             ):
@@ -224,7 +224,7 @@ class OffsetFetchPath:
         if at is None:
             return None
         reads: list[_Read] = []
-        writing: list[DrivenShard] = []
+        writing: list[CoordinatorPartition] = []
         self._reads, self._writing = reads, writing
         topics = self._broker.catalog
         may_describe = partial(
@@ -241,7 +241,7 @@ class OffsetFetchPath:
         if tail is None:
             return None
         if writing:
-            if len({driven.flusher for driven in writing}) > 1:
+            if len({partition.flusher for partition in writing}) > 1:
                 return None  # the full handling waits for each
             last = max(writing, key=_written_sequence)
             written = last, last.written_sequence
@@ -273,22 +273,22 @@ class OffsetFetchPath:
         )
         if not is_allowed or broker.shard_node(index) is not self._node:
             return None  # the full handling counts the refusal
-        driven = broker.runtime.readable_shard(index)
-        if driven is None:
+        partition = broker.runtime.readable_shard(index)
+        if partition is None:
             return None
-        if driven.written_sequence > driven.flusher.durable_sequence:
-            self._writing.append(driven)
-        state = driven.shard.state
+        if partition.written_sequence > partition.flusher.durable_sequence:
+            self._writing.append(partition)
+        state = partition.shard.state
         if broker.admit is not None and state.group(group_id) is None:
             return None  # the full handling admits it
         offsets = state.offsets
         mark = offsets.stored.mark(group_id)
-        self._reads.append((driven, driven.version, offsets, group_id, mark))
+        self._reads.append((partition, partition.version, offsets, group_id, mark))
         return state
 
 
-def _written_sequence(driven: DrivenShard) -> int:
-    return driven.written_sequence
+def _written_sequence(partition: CoordinatorPartition) -> int:
+    return partition.written_sequence
 
 
 def _body_at(frame: bytes) -> int | None:

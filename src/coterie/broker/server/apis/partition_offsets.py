@@ -246,7 +246,7 @@ def _find_offset(
 def _find_timestamp(
     log: Log, partition: Partition, timestamp_ms: int
 ) -> _Steps[TimestampedOffset]:
-    info = log.find_timestamp(partition.where, timestamp_ms)
+    info = log.find_timestamp(partition.log_partition, timestamp_ms)
     # The first batch nearly always has the record, unless the record lies before the
     # log start or compaction removed it.
     while info is not None:
@@ -254,13 +254,13 @@ def _find_timestamp(
         if position != NO_OFFSET:
             return position
         following = info.last_offset + 1
-        info = log.find_timestamp(partition.where, timestamp_ms, following)
+        info = log.find_timestamp(partition.log_partition, timestamp_ms, following)
     return NO_OFFSET
 
 
 def _find_max_timestamp(log: Log, partition: Partition) -> _Steps[TimestampedOffset]:
     newest = max(
-        log.batch_infos(partition.where, partition.bounds().log_start_offset),
+        log.batch_infos(partition.log_partition, partition.bounds().log_start_offset),
         key=lambda info: info.max_timestamp_ms,
         default=None,
     )
@@ -274,7 +274,7 @@ def _first_record(
 ) -> _Steps[TimestampedOffset]:
     """Return the first record of a batch with that timestamp or a later one."""
     start = partition.bounds().log_start_offset
-    for batch in log.read(partition.where, info.base_offset, 1)[:1]:
+    for batch in log.read(partition.log_partition, info.base_offset, 1)[:1]:
         found = yield _Scan(batch, start, timestamp_ms)
         assert found is not None
         if isinstance(found, LogError):
