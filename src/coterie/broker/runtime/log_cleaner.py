@@ -272,8 +272,16 @@ class LogCleaner:
             now_ms=now_ms,
             before=self._compaction_bound(partition.log_partition),
         )
+        yield from self._while_topic_exists(steps, partition)
+
+    def _while_topic_exists(
+        self, steps: Steps[None], partition: Partition
+    ) -> Steps[None]:
+        """Run the steps, each with the result of the one before, until they end or the
+        topic is deleted."""
+        topic, topic_id = partition.name.topic, partition.log_partition.topic_id
         result: Any = None
-        while catalog.topic_id(topic) == partition.log_partition.topic_id:
+        while self._data.catalog.topic_id(topic) == topic_id:
             try:
                 step = steps.send(result)
             except StopIteration:

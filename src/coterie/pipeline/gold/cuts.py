@@ -34,7 +34,7 @@ _CLOCK_ERROR: Final = timedelta(hours=1)
 partition: the clocks of brokers differ."""
 
 
-class Plan(NamedTuple):
+class BuildTimes(NamedTuple):
     """The times of one build."""
 
     base: datetime | None
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     """The cuts up to the base whose state stays."""
 
 
-def plan_of(inputs: TableInputs) -> Plan:
+def plan_of(inputs: TableInputs) -> BuildTimes:
     """Return the times of the next build of group_windows, in one Spark job."""
     samples = inputs.new(SAMPLES).select(F.lit(SAMPLES).alias("of"), _time("sample_ts"))
     commits = inputs.new(HISTORY).select(
@@ -74,7 +74,7 @@ def plan_of(inputs: TableInputs) -> Plan:
     return _plan(sorted(known["all"]) if known else [], firsts, lasts)
 
 
-def _plan(known: list[int], firsts: list[int], lasts: list[int]) -> Plan:
+def _plan(known: list[int], firsts: list[int], lasts: list[int]) -> BuildTimes:
     """Return the plan from seconds: known cuts, and the times of new rows."""
     before = [cut for cut in known if not firsts or cut <= min(firsts)]
     base = before[-1] if before else None
@@ -85,7 +85,7 @@ def _plan(known: list[int], firsts: list[int], lasts: list[int]) -> Plan:
         for time in ends
         for span, earlier in ((60, 0), (3_600, 0), (3_600, 1), (86_400, 0), (86_400, 1))
     }
-    return Plan(
+    return BuildTimes(
         base=None if base is None else _at(base),
         cuts=tuple(_at(t) for t in sorted(wanted) if base is None or t > base),
         kept=tuple(_at(t) for t in before if t in wanted or t == base),

@@ -75,7 +75,7 @@ def _windows(inputs: TableInputs) -> DataFrame:
     return conform(whole, GROUP_WINDOWS)
 
 
-def _headers(inputs: TableInputs, plan: cuts.Plan) -> DataFrame:
+def _headers(inputs: TableInputs, plan: cuts.BuildTimes) -> DataFrame:
     at = [(cuts.CUT, each) for each in (*plan.kept, *plan.cuts)]
     return inputs.spark.createDataFrame(
         [(cuts.BASE, plan.base), *at], "kind string, cut_ts timestamp"
