@@ -119,16 +119,16 @@ def _compaction_end(
     newest_ms = now_ms - settings.min_compaction_lag_ms
     stable = partition.last_stable_offset()
     oldest_ms, size_bytes, end = -1, 0, -1
-    at = max(start, partition.bounds().log_start_offset)
+    offset = max(start, partition.bounds().log_start_offset)
     while infos := list(
-        islice(log.batch_infos(partition.log_partition, at), INFOS_PER_STEP + 1)
+        islice(log.batch_infos(partition.log_partition, offset), INFOS_PER_STEP + 1)
     ):
         for info, following in pairwise(infos):
             if info.last_offset >= stable or info.max_timestamp_ms > newest_ms:
                 break
             oldest_ms = oldest_ms if end >= 0 else info.max_timestamp_ms
             size_bytes += info.size_bytes
-            end = at = info.last_offset + 1
+            end = offset = info.last_offset + 1
             assert following.base_offset >= end
         else:
             if len(infos) > INFOS_PER_STEP:

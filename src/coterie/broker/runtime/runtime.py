@@ -148,11 +148,9 @@ class Runtime:
         partition = self.shards[index]
         assert partition.phase is Phase.UNASSIGNED
         partition.store = store
-        partition.log_partition, partition.log, partition.flusher = (
-            store.log_partition,
-            store.log,
-            store.flusher,
-        )
+        partition.log_partition = store.log_partition
+        partition.log = store.log
+        partition.flusher = store.flusher
         partition.deferred = self._deferred_by(store.flusher)
         partition.reset(self.make_shard(), Phase.LOADING)
         self._load(partition)
