@@ -65,12 +65,8 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
 _UNRELEASED: Final = MemberState.UNRELEASED_PARTITIONS
@@ -127,7 +123,7 @@ def has_to_join(draft: ConsumerDraft, member: Member) -> bool:
 
 
 def heartbeat_of_classic_member(
-    state: State, request: HeartbeatRequest, context: Context
+    state: State, request: m.HeartbeatRequest, context: Context
 ) -> Result:
     """Refresh the session of a classic member.
 
@@ -145,7 +141,7 @@ def heartbeat_of_classic_member(
         generation=request.generation_id,
     )
     draft.set(timers.session_timer(group.group_id, member, context))
-    response = HeartbeatResponse()
+    response = m.HeartbeatResponse()
     if has_to_join(draft, member):
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
         draft.set(timers.join_timer(group.group_id, member, context.now_ms))
@@ -170,7 +166,7 @@ def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
 
 
 def sync_of_classic_member(
-    state: State, request: SyncGroupRequest, context: Context
+    state: State, request: m.SyncGroupRequest, context: Context
 ) -> Result:
     """Respond with the partitions that the member's join assigned (E20-26).
 
@@ -195,12 +191,12 @@ def sync_of_classic_member(
         # If the member must revoke partitions first, it gets only those that it keeps.
         draft.set(timers.join_timer(group.group_id, member, context.now_ms))
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        return draft.result(SyncGroupResponse(error_code=code))
+        return draft.result(m.SyncGroupResponse(error_code=code))
     draft.set(timers.cancel_sync(group.group_id, member.member_id))
     draft.set(timers.session_timer(group.group_id, member, context))
     version = version_of(subscription)
     return draft.result(
-        SyncGroupResponse(
+        m.SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(
@@ -210,7 +206,7 @@ def sync_of_classic_member(
     )
 
 
-def _check_protocol(request: SyncGroupRequest, name: str) -> None:
+def _check_protocol(request: m.SyncGroupRequest, name: str) -> None:
     # Both fields are null in versions below 5, and a null field is not compared.
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -219,7 +215,7 @@ def _check_protocol(request: SyncGroupRequest, name: str) -> None:
 
 
 def leave_of_members(
-    state: State, request: LeaveGroupRequest, context: Context
+    state: State, request: m.LeaveGroupRequest, context: Context
 ) -> Result:
     """Remove members of either protocol, all in one epoch (E20-30, KAFKA-18188).
 
@@ -236,7 +232,7 @@ def leave_of_members(
 
 
 def _add_leaving(
-    group: ConsumerGroup, identity: MemberIdentity, departing: dict[MemberId, Member]
+    group: ConsumerGroup, identity: m.MemberIdentity, departing: dict[MemberId, Member]
 ) -> ErrorCode:
     instance_id = identity.group_instance_id
     member: Member | None
@@ -255,7 +251,7 @@ def _add_leaving(
 
 
 def join_of_classic_member(
-    state: State, request: JoinGroupRequest, context: Context
+    state: State, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Handle the JoinGroup of a classic member, which may be new.
 
@@ -283,7 +279,7 @@ def join_of_classic_member(
     ):
         # KIP-394, as in a classic group.
         required = ErrorCode.MEMBER_ID_REQUIRED
-        return Result(JoinGroupResponse(error_code=required, member_id=member_id))
+        return Result(m.JoinGroupResponse(error_code=required, member_id=member_id))
     return draft.result(_join(draft, _find_sender(group, member_id, request), request))
 
 
@@ -297,7 +293,7 @@ def _check_policy(group: ConsumerGroup, settings: Settings) -> None:
 
 
 def _replace_empty(
-    state: State, group: ConsumerGroup, request: JoinGroupRequest, context: Context
+    state: State, group: ConsumerGroup, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Convert a group without members to a classic one, under any policy (E20-44)."""
     assert group.group_id not in state.classic_groups, group.group_id
@@ -308,7 +304,7 @@ def _replace_empty(
 
 
 def _find_sender(
-    group: ConsumerGroup, member_id: MemberId, request: JoinGroupRequest
+    group: ConsumerGroup, member_id: MemberId, request: m.JoinGroupRequest
 ) -> Sender:
     """Return the member that joins.
 
@@ -326,8 +322,8 @@ def _find_sender(
 
 
 def _join(
-    draft: ConsumerDraft, sender: Sender, request: JoinGroupRequest
-) -> JoinGroupResponse:
+    draft: ConsumerDraft, sender: Sender, request: m.JoinGroupRequest
+) -> m.JoinGroupResponse:
     context, group_id, before = draft.context, draft.group_id, sender.before
     subscription = _subscription(request)
     holder = draft.group.members.get(before.member_id)
@@ -358,13 +354,13 @@ def _join(
     return _response(after.member_id, after.epoch, request.protocols[0].name)
 
 
-def _owned(subscription: ConsumerProtocolSubscription, context: Context) -> Owned:
+def _owned(subscription: m.ConsumerProtocolSubscription, context: Context) -> Owned:
     return known_partitions(subscription.owned_partitions, context.environment.topics)
 
 
 def _downgrade(
-    draft: ConsumerDraft, last: Member, sender: Sender, request: JoinGroupRequest
-) -> JoinGroupResponse:
+    draft: ConsumerDraft, last: Member, sender: Sender, request: m.JoinGroupRequest
+) -> m.JoinGroupResponse:
     """Downgrade the group, as its last member of the consumer protocol now joins with
     the classic one (E20-40).
 
@@ -395,8 +391,8 @@ def _downgrade(
 
 def _response(
     member_id: MemberId, generation: int, protocol_name: str
-) -> JoinGroupResponse:
-    return JoinGroupResponse(
+) -> m.JoinGroupResponse:
+    return m.JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocol_name,
@@ -405,7 +401,7 @@ def _response(
     )
 
 
-def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+def _subscription(request: m.JoinGroupRequest) -> m.ConsumerProtocolSubscription:
     """Return the subscription, in any version, of the member's first protocol
     (E20-21).
 
@@ -423,8 +419,8 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 def _updated(
     member: Member,
-    request: JoinGroupRequest,
-    subscription: ConsumerProtocolSubscription,
+    request: m.JoinGroupRequest,
+    subscription: m.ConsumerProtocolSubscription,
     context: Context,
 ) -> Member:
     """Return the member with the fields of its join.

@@ -34,20 +34,15 @@ from coterie.broker.coordinator.result import Context, GroupConfigView, Result, 
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.java import trim
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 
 MEMBER_MAKES_ITS_ID_SINCE = 1
 """The version from which the client makes the member id (KIP-1082)."""
 
 
 def check_heartbeat(
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     *,
     api_version: int,
     assignors: Collection[str],
@@ -106,7 +101,7 @@ def _refuse_if(is_wrong: bool, message: str) -> None:
 
 
 def session_of(
-    state: State, request: ConsumerGroupHeartbeatRequest, configs: GroupConfigView
+    state: State, request: m.ConsumerGroupHeartbeatRequest, configs: GroupConfigView
 ) -> Session | None:
     """Return the session that this heartbeat refreshes; None when it may have other
     effects.
@@ -126,7 +121,7 @@ def session_of(
     )
 
 
-def _has_no_fields(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _has_no_fields(request: m.ConsumerGroupHeartbeatRequest) -> bool:
     assert request.group_id, "a group has an id"
     return (
         request.rack_id is None
@@ -139,7 +134,7 @@ def _has_no_fields(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _is_settled(
-    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest
+    group: ConsumerGroup, member: Member, request: m.ConsumerGroupHeartbeatRequest
 ) -> bool:
     """Return whether the member is reconciled and no step of the group is due."""
     return (
@@ -153,7 +148,7 @@ def _is_settled(
 
 
 def handle(
-    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+    state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Result:
     """Handle a heartbeat (E7).
 
@@ -188,16 +183,16 @@ def handle(
 
 
 def refuse(
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     """Return the response that carries an error and nothing else (E7-54)."""
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+    return m.ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _is_full(request: m.ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether the response must contain the whole assignment (E7-50).
 
     It must when the member joins, or sends all its fields.
@@ -229,10 +224,10 @@ def _has_other_partitions(before: Member, after: Member) -> bool:
 
 def _response(
     draft: ConsumerDraft,
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     before: Member,
     after: Member,
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     assert after.epoch >= 0, "the member has left"
     sends_assignment = _is_full(request) or _has_other_partitions(before, after)
     if after.epoch != before.epoch and (
@@ -241,7 +236,7 @@ def _response(
         # The metadata of the client-side assignor may have changed with the epoch.
         sends_assignment = True
     configs = draft.context.environment.configs
-    return ConsumerGroupHeartbeatResponse(
+    return m.ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
         heartbeat_interval_ms=configs.heartbeat_interval_ms(draft.group_id),
@@ -250,12 +245,12 @@ def _response(
     )
 
 
-def _assignment(draft: ConsumerDraft, member: Member) -> Assignment:
+def _assignment(draft: ConsumerDraft, member: Member) -> m.Assignment:
     detail = draft.detail(member.member_id)
-    return Assignment(
+    return m.Assignment(
         # An assignment without topics means that nothing is assigned (E7-51).
         topic_partitions=[
-            TopicPartitions(topic_id=topic, partitions=sorted(partitions))
+            m.TopicPartitions(topic_id=topic, partitions=sorted(partitions))
             for topic, partitions in sorted(member.assigned.items())
         ],
         error=detail.error,

@@ -47,12 +47,8 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
 
 _UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
 """The values of `group.consumer.migration.policy` that allow an upgrade (E20-01)."""
@@ -70,7 +66,7 @@ refuses to upgrade such groups (E20-12), and so does this module if
 
 
 def get_or_convert(
-    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+    state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroup:
     """Return the group of a request before the request.
 
@@ -110,10 +106,10 @@ def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> None:
     # Parked joins and syncs are of a generation that will not complete (E20-13).
     code = ErrorCode.REBALANCE_IN_PROGRESS
     for member_id, ticket in classic.joins.items():
-        response = JoinGroupResponse(error_code=code, member_id=member_id)
+        response = m.JoinGroupResponse(error_code=code, member_id=member_id)
         draft.replies.append(Reply(ticket, response))
     for ticket in classic.syncs.values():
-        draft.replies.append(Reply(ticket, SyncGroupResponse(error_code=code)))
+        draft.replies.append(Reply(ticket, m.SyncGroupResponse(error_code=code)))
     # Sessions continue with the timeouts that the members chose (E20-15).
     draft.set(cancel_join(group.group_id))
     draft.set(cancel_sync(group.group_id))
