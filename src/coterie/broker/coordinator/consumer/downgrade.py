@@ -71,7 +71,9 @@ def downgrade(draft: ConsumerDraft, departing: Collection[Member]) -> None:
     """
     departing_ids = {member.member_id for member in departing}
     remaining = [
-        m for m in draft.members().values() if m.member_id not in departing_ids
+        member
+        for member in draft.members().values()
+        if member.member_id not in departing_ids
     ]
     classic = _classic_group(draft, remaining)
     _write_downgrade(draft, classic, departing, rebalances=True)
@@ -94,8 +96,10 @@ def replace_last(
         ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be decoded.
     """
     assert member.classic is not None, "the member uses the consumer protocol"
-    others = [m for m in draft.members().values() if m is not replaced]
-    rebalances = needs_target or not all(m.is_reconciled(draft.epoch) for m in others)
+    others = [other for other in draft.members().values() if other is not replaced]
+    rebalances = needs_target or not all(
+        other.is_reconciled(draft.epoch) for other in others
+    )
     if not rebalances:
         target = draft.target(replaced.member_id).items()
         held = {topic: dict.fromkeys(some, draft.epoch) for topic, some in target}
