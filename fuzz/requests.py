@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Final
 
 from coterie.broker.runtime.shards import Phase
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.errors import MalformedFrame
 from coterie.settings import Settings
 from coterie.wire import messages as m
@@ -134,10 +134,10 @@ class Fuzzer:
     def __init__(self, seed: int, directory: Path) -> None:
         self._chance = Random(seed)
         self._generator = Generator(self._chance)
-        self._plan = ServerPlan(
+        self._options = ServerOptions(
             settings=_SETTINGS, host="127.0.0.1", port=0, directory=directory
         )
-        self._server = Server(self._plan)
+        self._server = Server(self._options)
         self._logged = Logged()
         self._history: deque[str] = deque(maxlen=HISTORY)
         self._is_running = False
@@ -164,7 +164,7 @@ class Fuzzer:
             await self._send_all(time.monotonic() + seconds, count)
             self._is_running = False
             await self._server.stop()
-            self._server = Server(self._plan)
+            self._server = Server(self._options)
             await self._start()
             self._check("starting again")
         finally:

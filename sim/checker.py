@@ -18,7 +18,7 @@ from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.deferred import Respond
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.testing import invariants
 from coterie.types import GroupId, TopicName
 from coterie.wire import messages as m
@@ -57,7 +57,7 @@ class _Shard:
 class CheckedServer(MemoServer, Protocol):
     """A server process, or a process of a gateway node."""
 
-    def is_quiet(self, driven: DrivenShard) -> bool:
+    def is_quiet(self, partition: CoordinatorPartition) -> bool:
         """Return whether all records of the shard are durable."""
 
 
@@ -103,8 +103,8 @@ class Checker:
     ) -> None:
         """Submit a request to the server, and check its effects."""
         request = call.request
-        driven = server.runtime.shards[server.runtime.shard_of(call.group_id)]
-        state = driven.shard.state if driven.phase is Phase.ACTIVE else None
+        partition = server.runtime.shards[server.runtime.shard_of(call.group_id)]
+        state = partition.shard.state if partition.phase is Phase.ACTIVE else None
         watched: Callable[[Any], object] = _ignore
         if state is not None:
             self._ownership.request_received(request)
@@ -114,9 +114,9 @@ class Checker:
             watched = self.ledger.deleted(request)
         elif isinstance(request, FetchOffsets):
             watched = self.ledger.fetched(request)
-        elif isinstance(request, DeleteGroup) and driven.index in self._shards:
+        elif isinstance(request, DeleteGroup) and partition.index in self._shards:
             self.ledger.forget(request.group_id, None)
-            self._shards[driven.index].forget(request.group_id)
+            self._shards[partition.index].forget(request.group_id)
         elif is_sign_of_life(request):
             watched = self._heartbeat_watcher(request)
 
@@ -127,9 +127,9 @@ class Checker:
             watched(response)
             answer(response)
 
-        compare = self._memos_of(server).watch(call, driven)
+        compare = self._memos_of(server).watch(call, partition)
         submitted, respond = as_received(request, call.caller.api_version, answered)
-        server.runtime.submit(driven.index, submitted, call.caller, respond)
+        server.runtime.submit(partition.index, submitted, call.caller, respond)
         compare(at_once[0] if at_once else None)
         self.check_changes(server, request)
 
@@ -153,17 +153,17 @@ class Checker:
     def check_changes(self, server: CheckedServer, cause: Any = None) -> None:
         """Check what has changed since the last check."""
         self._recorder.check()
-        for driven in server.runtime.shards:
-            if driven.phase is Phase.ACTIVE:
-                self._check_shard(server, driven, cause)
+        for partition in server.runtime.shards:
+            if partition.phase is Phase.ACTIVE:
+                self._check_shard(server, partition, cause)
 
     def _check_shard(
-        self, server: CheckedServer, driven: DrivenShard, cause: Any
+        self, server: CheckedServer, partition: CoordinatorPartition, cause: Any
     ) -> None:
-        known = self._shards.setdefault(driven.index, _Shard())
-        state = driven.shard.state
-        if known.shard is not driven.shard:
-            known.shard, known.version = driven.shard, -1
+        known = self._shards.setdefault(partition.index, _Shard())
+        state = partition.shard.state
+        if known.shard is not partition.shard:
+            known.shard, known.version = partition.shard, -1
             groups = {
                 **state.classic_groups,
                 **state.consumer_groups,
@@ -171,12 +171,12 @@ class Checker:
             }
             known.live = known.durable
             self._ownership.reloaded(groups, self._environment.clock.now_ms)
-        if known.version != driven.version:
-            known.version = driven.version
+        if known.version != partition.version:
+            known.version = partition.version
             self._check(known, state, cause)
         if self._fires_timers(server):
             self._ownership.check_overdue(state, self._environment.clock.now_ms)
-        if server.is_quiet(driven):
+        if server.is_quiet(partition):
             known.durable = known.live
 
     def _fires_timers(self, server: CheckedServer) -> bool:
@@ -187,8 +187,8 @@ class Checker:
         try:
             invariants.check(state)
         except AssertionError as error:
-            *_, where = extract_tb(error.__traceback__)
-            what = f"{error}" or where.line
+            *_, frame = extract_tb(error.__traceback__)
+            what = f"{error}" or frame.line
             raise Broken(f"the state is inconsistent: {what}") from error
         now = seen(state)
         check_order(known.live, now)
@@ -207,12 +207,12 @@ class Checker:
         """Compare a replay of the log with the live state, and commits with fetched
         offsets.
         """
-        for driven in server.runtime.shards:
-            if driven.phase is not Phase.ACTIVE or not server.is_quiet(driven):
+        for partition in server.runtime.shards:
+            if partition.phase is not Phase.ACTIVE or not server.is_quiet(partition):
                 continue
             self.replays += 1
-            live = driven.shard.state
-            entries = read_log(server.disk, driven.where)
+            live = partition.shard.state
+            entries = read_log(server.disk, partition.log_partition)
             settings = server.settings
             check_same(live, replayed(entries, settings), "the log")
             less = compacted(entries, rng)

@@ -40,14 +40,14 @@ class Entry(NamedTuple):
     """Whether a marker is a COMMIT."""
 
 
-def read_log(log: Log, where: LogPartition) -> list[Entry]:
+def read_log(log: Log, log_partition: LogPartition) -> list[Entry]:
     """Return every flushed record of a partition."""
-    return list(_entries(log, where))
+    return list(_entries(log, log_partition))
 
 
-def _entries(log: Log, where: LogPartition) -> Iterator[Entry]:
+def _entries(log: Log, log_partition: LogPartition) -> Iterator[Entry]:
     at = 0
-    while batches := log.read(where, at, _READ_BYTES):
+    while batches := log.read(log_partition, at, _READ_BYTES):
         for batch in batches:
             header = read_header(batch)
             at = header.last_offset + 1
@@ -84,8 +84,8 @@ def replayed(entries: Sequence[Entry], settings: Settings) -> State:
         try:
             _replay(shard, entry)
         except AssertionError as error:
-            where = f"offset {entry.origin.log_offset}: {entry.record}"
-            raise Broken(f"the log cannot be replayed: {where}: {error}") from error
+            what = f"offset {entry.origin.log_offset}: {entry.record}"
+            raise Broken(f"the log cannot be replayed: {what}: {error}") from error
     return shard.state
 
 

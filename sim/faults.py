@@ -82,17 +82,17 @@ def _slow_disk(world: World) -> None:
 def _compact(world: World) -> None:
     if world.server is None:
         return
-    driven = world.rng.choice(world.server.runtime.shards)
-    world.note("compacts the log of shard", driven.index)
-    world.server.compact(driven, world.rng.choice((0, 10_000, 86_400_000)))
+    partition = world.rng.choice(world.server.runtime.shards)
+    world.note("compacts the log of shard", partition.index)
+    world.server.compact(partition, world.rng.choice((0, 10_000, 86_400_000)))
 
 
 def _snapshot(world: World) -> None:
     if world.server is None:
         return
-    driven = world.rng.choice(world.server.runtime.shards)
-    world.note("takes a snapshot of shard", driven.index)
-    world.server.snapshot(driven)
+    partition = world.rng.choice(world.server.runtime.shards)
+    world.note("takes a snapshot of shard", partition.index)
+    world.server.snapshot(partition)
 
 
 # The network.

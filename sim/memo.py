@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from coterie.broker.coordinator.result import TimerKey
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
 from coterie.wire import messages as m
@@ -52,7 +52,9 @@ class Memos:
         self._node = cast(Node, SimpleNamespace(broker=broker))
         self._memos: dict[str, HeartbeatMemo] = {}
 
-    def watch(self, call: Call, driven: DrivenShard) -> Callable[[Any], None]:
+    def watch(
+        self, call: Call, partition: CoordinatorPartition
+    ) -> Callable[[Any], None]:
         """Return the callback for the response to a request; its argument is None for a
         response that is not sent at once. The callback raises Broken on a difference.
         """
@@ -67,7 +69,7 @@ class Memos:
         version = call.caller.api_version
         frame = _FRONT + _CORRELATION + encode(request, version)
         remembered = memo.respond(frame)
-        before = self._traces(driven, request)
+        before = self._traces(partition, request)
 
         def answered(answer: Message | None) -> None:
             body = None if answer is None else encode(answer, version)
@@ -76,7 +78,7 @@ class Memos:
                     memo.store(frame, request, _ANSWER_HEAD + body)
             elif remembered[len(_ANSWER_HEAD) :] != body:
                 raise Broken(f"the memo's response differs from {answer}")
-            elif self._traces(driven, request) != before:
+            elif self._traces(partition, request) != before:
                 raise Broken(
                     f"the memo responds to a request that must be handled: {request}"
                 )
@@ -84,12 +86,12 @@ class Memos:
         return answered
 
     def _traces(
-        self, driven: DrivenShard, request: m.HeartbeatRequest | Any
+        self, partition: CoordinatorPartition, request: m.HeartbeatRequest | Any
     ) -> tuple[int, int, int | None]:
         """Return the state that a request may change: groups, the log, the member's
         session."""
         key: TimerKey = ("session", request.group_id, request.member_id)
-        entry = driven.timers.entries.get(key)
-        next_offset = driven.log.bounds(driven.where).next_offset
+        entry = partition.timers.entries.get(key)
+        next_offset = partition.log.bounds(partition.log_partition).next_offset
         deadline_ms = None if entry is None else entry.deadline_ms
-        return driven.version, next_offset, deadline_ms
+        return partition.version, next_offset, deadline_ms

@@ -25,10 +25,10 @@ def find_disorder(world: Population) -> str | None:
 
 
 def _of_group(world: Population, group_id: GroupId) -> str | None:
-    driven = world.driven(group_id)
-    if driven is None or driven.phase is not Phase.ACTIVE:
+    partition = world.partition(group_id)
+    if partition is None or partition.phase is not Phase.ACTIVE:
         return "its shard is not active"
-    group = driven.shard.state.group(group_id)
+    group = partition.shard.state.group(group_id)
     slots = [s for s in world.slots if s.config.group_id == group_id]
     is_full = _is_full(world, group)
     members: list[Member] = []
@@ -111,6 +111,6 @@ def _is_full(world: Population, group: ClassicGroup | ConsumerGroup | None) -> b
 
 def is_in_group(world: Population, member: Member) -> bool:
     """Return whether the member is in the group."""
-    driven = world.driven(member.group_id)
-    group = None if driven is None else driven.shard.state.group(member.group_id)
+    partition = world.partition(member.group_id)
+    group = None if partition is None else partition.shard.state.group(member.group_id)
     return group is not None and member.member_id in group.members

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 from sim.checker import Checker
@@ -89,7 +89,7 @@ class Population:
 
     # What a subclass adds.
 
-    def driven(self, group_id: GroupId) -> DrivenShard | None:
+    def partition(self, group_id: GroupId) -> CoordinatorPartition | None:
         """Return a group's shard where it is served now."""
         raise NotImplementedError
 

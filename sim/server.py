@@ -19,7 +19,7 @@ from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.log_cleaner import compaction
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Loaded, Phase
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import Timekeeping
 from coterie.errors import LogError
@@ -119,13 +119,15 @@ class DelayedLoader(Loader):
         self._server_loop = loop
         self._rng = rng
 
-    def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+    def load(
+        self, partition: CoordinatorPartition, loaded: Loaded, failed: Loaded
+    ) -> None:
         """Load a shard after a delay."""
-        shard = driven.shard
+        shard = partition.shard
 
         def begin() -> None:
-            if driven.shard is shard and driven.phase is Phase.LOADING:
-                super(DelayedLoader, self).load(driven, loaded, failed)
+            if partition.shard is shard and partition.phase is Phase.LOADING:
+                super(DelayedLoader, self).load(partition, loaded, failed)
 
         delay_ms = self._rng.randint(0, LOADING_MS_MAX)
         self._server_loop.call_later(delay_ms / 1000, begin)
@@ -166,57 +168,61 @@ class Server:
         self._compacting: set[int] = set()
         self._snapshotting: set[int] = set()
         for index in range(shard_count):
-            where = LogPartition(OFFSETS_TOPIC_ID, index)
-            if where not in disk.partitions():
-                disk.create(where)
+            log_partition = LogPartition(OFFSETS_TOPIC_ID, index)
+            if log_partition not in disk.partitions():
+                disk.create(log_partition)
         self.flusher.flush()
         self.runtime.start(shard_count)
         for index in range(shard_count):
-            where = LogPartition(OFFSETS_TOPIC_ID, index)
-            self.runtime.assign(index, loader.store(where))
+            log_partition = LogPartition(OFFSETS_TOPIC_ID, index)
+            self.runtime.assign(index, loader.store(log_partition))
 
     # Operations of the world.
 
-    def is_quiet(self, driven: DrivenShard) -> bool:
+    def is_quiet(self, partition: CoordinatorPartition) -> bool:
         """Return whether all records of the shard are durable."""
-        return driven.written_sequence <= self.flusher.durable_sequence
+        return partition.written_sequence <= self.flusher.durable_sequence
 
-    def snapshot(self, driven: DrivenShard) -> None:
+    def snapshot(self, partition: CoordinatorPartition) -> None:
         """Write a snapshot of a shard's changes, step by step."""
-        if driven.phase is not Phase.ACTIVE or driven.index in self._snapshotting:
+        if partition.phase is not Phase.ACTIVE or partition.index in self._snapshotting:
             return
-        self._snapshotting.add(driven.index)
-        shard = driven.shard
+        self._snapshotting.add(partition.index)
+        shard = partition.shard
         changed = frozenset(shard.changed)
         shard.changed.clear()
         self._go_on(
-            self.snapshots.write(driven, changed),
+            self.snapshots.write(partition, changed),
             lambda: shard.changed.update(changed),
-            lambda: self._snapshotting.discard(driven.index),
+            lambda: self._snapshotting.discard(partition.index),
         )
 
-    def compact(self, driven: DrivenShard, delete_retention_ms: int) -> None:
+    def compact(
+        self, partition: CoordinatorPartition, delete_retention_ms: int
+    ) -> None:
         """Compact a shard's log as the server's housekeeping does."""
-        if driven.index in self._compacting:
+        if partition.index in self._compacting:
             return
-        self._compacting.add(driven.index)
-        name = TopicPartition("__consumer_offsets", driven.index)
+        self._compacting.add(partition.index)
+        name = TopicPartition("__consumer_offsets", partition.index)
         steps = compaction(
             self.disk,
-            Partition(name, driven.where, self.disk),
+            Partition(name, partition.log_partition, self.disk),
             self._compaction_settings(delete_retention_ms),
             now_ms=self.clock(),
-            before=self._compacts_before(driven),
+            before=self._compacts_before(partition),
         )
-        self._go_on(steps, lambda: None, lambda: self._compacting.discard(driven.index))
+        self._go_on(
+            steps, lambda: None, lambda: self._compacting.discard(partition.index)
+        )
 
-    def _compacts_before(self, driven: DrivenShard) -> LogOffset | None:
+    def _compacts_before(self, partition: CoordinatorPartition) -> LogOffset | None:
         """Return the offset before which tombstones may be dropped. A shard that loads
         its snapshot needs every later tombstone.
         """
-        if driven.phase is not Phase.ACTIVE:
+        if partition.phase is not Phase.ACTIVE:
             return 0
-        return self.snapshots.replay_from(driven.index)
+        return self.snapshots.replay_from(partition.index)
 
     def _compaction_settings(self, delete_retention_ms: int) -> TopicSettings:
         configs = {

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from coterie.broker.runtime.deferred import Respond
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.types import GroupId
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -85,7 +85,7 @@ class World(Population):
                 return
         self.checker.serve(self.server, call, answer, transaction)
 
-    def driven(self, group_id: GroupId) -> DrivenShard | None:
+    def partition(self, group_id: GroupId) -> CoordinatorPartition | None:
         """Return a group's shard while the server is running."""
         if self.server is None:
             return None

@@ -144,9 +144,9 @@ class ShardNode:
     def offsets(self) -> int:
         """Return the number of committed offsets in all shards."""
         return sum(
-            len(driven.shard.state.offsets.partitions(group_id))
-            for driven in self.runtime.shards
-            for group_id in list(driven.shard.state.offsets.stored)
+            len(partition.shard.state.offsets.partitions(group_id))
+            for partition in self.runtime.shards
+            for group_id in list(partition.shard.state.offsets.stored)
         )
 
     async def stop(self) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from sim.broken import Broken, BugRecorder
@@ -88,14 +88,14 @@ class GatewayChecker(Checker):
         """Submit a request to a node, and check its effects."""
         runtime = process.runtime
         index = runtime.shard_of(call.group_id)
-        driven = runtime.shards[index]
-        was_active = driven.phase is Phase.ACTIVE
+        partition = runtime.shards[index]
+        was_active = partition.phase is Phase.ACTIVE
         order = process.order(index)
         is_stale = order < self._newest_serving[index]
         answer = self.history.watch(call.request, answer)
         is_fenced = order < self._cluster.newest_durable(index)
 
-        process.unanswered[call] = driven.shard
+        process.unanswered[call] = partition.shard
 
         def answered(response: Any) -> None:
             process.unanswered.pop(call, None)
@@ -173,22 +173,22 @@ class GatewayChecker(Checker):
         process: Process = server
         self._recorder.check()
         self._check_unanswered(process)
-        for driven in process.runtime.shards:
-            if driven.phase is not Phase.ACTIVE:
+        for partition in process.runtime.shards:
+            if partition.phase is not Phase.ACTIVE:
                 continue
-            order = process.order(driven.index)
-            newest_durable = self._cluster.newest_durable(driven.index)
-            if order > self._newest_serving[driven.index]:
-                self._check_begin(process, driven, order, newest_durable)
+            order = process.order(partition.index)
+            newest_durable = self._cluster.newest_durable(partition.index)
+            if order > self._newest_serving[partition.index]:
+                self._check_begin(process, partition, order, newest_durable)
             if order == newest_durable:
-                self._check_shard(process, driven, cause)
-                self._find_ended(process, driven)
+                self._check_shard(process, partition, cause)
+                self._find_ended(process, partition)
 
-    def _find_ended(self, process: Process, driven: DrivenShard) -> None:
+    def _find_ended(self, process: Process, partition: CoordinatorPartition) -> None:
         """Note the transactions whose markers a shard has replayed."""
-        coordinator, index = self._cluster.transactions, driven.index
+        coordinator, index = self._cluster.transactions, partition.index
         committing = {each for each, _ in process.committing}
-        pending = driven.shard.state.offsets.pending.transactions
+        pending = partition.shard.state.offsets.pending.transactions
         for each in coordinator.transactions:
             if (
                 index in each.shards
@@ -206,7 +206,7 @@ class GatewayChecker(Checker):
         """
         if not process.unanswered:
             return
-        served = {driven.shard for driven in process.runtime.shards}
+        served = {partition.shard for partition in process.runtime.shards}
         for call, shard in process.unanswered.items():
             if shard not in served:
                 raise Broken(
@@ -215,47 +215,55 @@ class GatewayChecker(Checker):
                 )
 
     def _check_begin(
-        self, process: Process, driven: DrivenShard, order: int, newest_durable: int
+        self,
+        process: Process,
+        partition: CoordinatorPartition,
+        order: int,
+        newest_durable: int,
     ) -> None:
         """Check a node that begins to serve a shard."""
         self.takeovers += 1
-        self._newest_serving[driven.index] = order
-        if driven.index == self._foreign_shard:
+        self._newest_serving[partition.index] = order
+        if partition.index == self._foreign_shard:
             raise Broken(f"{process.name} serves a shard of another cluster")
         if order > newest_durable:
             raise Broken(
-                f"{process.name} serves shard {driven.index} before its barrier is "
+                f"{process.name} serves shard {partition.index} before its barrier is "
                 "durable"
             )
         if order == newest_durable:
-            self._check_commits(driven)
-            self._compare_log(process, driven)
+            self._check_commits(partition)
+            self._compare_log(process, partition)
 
-    def _check_commits(self, driven: DrivenShard) -> None:
-        state = driven.shard.state
+    def _check_commits(self, partition: CoordinatorPartition) -> None:
+        state = partition.shard.state
         for group_id in {**state.classic_groups, **state.consumer_groups}:
             self.ledger.check(group_id, state)
         for group_id in self.ledger.group_ids():
-            if self._is_of(driven, group_id):
+            if self._is_of(partition, group_id):
                 self.ledger.check(group_id, state)
 
-    def _is_of(self, driven: DrivenShard, group_id: str) -> bool:
-        return self._cluster.shard_of(group_id) == driven.index
+    def _is_of(self, partition: CoordinatorPartition, group_id: str) -> bool:
+        return self._cluster.shard_of(group_id) == partition.index
 
     def _fires_timers(self, server: Any) -> bool:
         process: Process = server
         return process.has_lease and not process.loop.is_resuming
 
-    def _compare_log(self, process: Process, driven: DrivenShard) -> None:
-        self.replays += self.logs.compare(process, driven)
+    def _compare_log(self, process: Process, partition: CoordinatorPartition) -> None:
+        self.replays += self.logs.compare(process, partition)
 
     def compare(self, server: Any, rng: Random) -> None:
         """Compare replays of upstream's log with the states of a process."""
         process: Process = server
-        for driven in process.runtime.shards:
-            self._compare_log(process, driven)
-            is_newest = process.order(driven.index) == self._cluster.newest_durable(
-                driven.index
+        for partition in process.runtime.shards:
+            self._compare_log(process, partition)
+            is_newest = process.order(partition.index) == self._cluster.newest_durable(
+                partition.index
             )
-            if driven.phase is Phase.ACTIVE and process.is_quiet(driven) and is_newest:
-                self._check_commits(driven)
+            if (
+                partition.phase is Phase.ACTIVE
+                and process.is_quiet(partition)
+                and is_newest
+            ):
+                self._check_commits(partition)

@@ -147,14 +147,14 @@ class NodeGroup:
         """
         if self.server is None:
             return None
-        driven = self.server.runtime.shards[0]
-        if driven.phase is not Phase.ACTIVE:
+        partition = self.server.runtime.shards[0]
+        if partition.phase is not Phase.ACTIVE:
             return None
-        group = driven.shard.state.group(GROUP_ID)
+        group = partition.shard.state.group(GROUP_ID)
         if not isinstance(group, ClassicGroup):
             return frozenset()
-        if self._members_version != (driven.shard, driven.version):
-            self._members_version = driven.shard, driven.version
+        if self._members_version != (partition.shard, partition.version):
+            self._members_version = partition.shard, partition.version
             instances = [each.group_instance_id for each in group.members.values()]
             self._member_ids = frozenset(filter(None, instances)).union(group.members)
         return self._member_ids

@@ -17,7 +17,7 @@ from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.broker import Counts
@@ -279,10 +279,10 @@ class Process:
     def read_since_ms(self, index: int) -> int | None:
         """Return since when the process reads a shard's partition; None if it does
         not."""
-        driven = self.runtime.shards[index]
-        if driven.phase is Phase.LOADING:
+        partition = self.runtime.shards[index]
+        if partition.phase is Phase.LOADING:
             return self._opened_ms.get(index)
-        transactions = driven.shard.state.offsets.pending.transactions.values()
+        transactions = partition.shard.state.offsets.pending.transactions.values()
         return min(
             (
                 offset.commit_timestamp_ms
@@ -293,9 +293,9 @@ class Process:
             default=None,
         )
 
-    def is_quiet(self, driven: DrivenShard) -> bool:
+    def is_quiet(self, partition: CoordinatorPartition) -> bool:
         """Return whether all records of the shard are durable."""
-        return driven.written_sequence <= driven.flusher.durable_sequence
+        return partition.written_sequence <= partition.flusher.durable_sequence
 
     def update_membership(self, member_ids: frozenset[str] | None) -> None:
         """Note whether upstream has removed the process from the group of nodes."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from coterie.broker.coordinator.offsets.committed import CommittedOffset
 from coterie.broker.coordinator.offsets.store import Offsets
 from coterie.broker.coordinator.state import State
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.types import GroupId, ProducerId, TopicPartition
 from sim.broken import Broken
 from sim.durability import (
@@ -53,19 +53,19 @@ class Replays:
         self.with_transactions = 0
         """The number of comparisons with an open transaction."""
 
-    def compare(self, process: Process, driven: DrivenShard) -> bool:
+    def compare(self, process: Process, partition: CoordinatorPartition) -> bool:
         """Compare the state of a shard with what another node would load; return False
         when some of it is not replayed yet. Raise Broken when they differ."""
-        index = driven.index
+        index = partition.index
         if (
-            driven.phase is not Phase.ACTIVE
-            or not process.is_quiet(driven)
+            partition.phase is not Phase.ACTIVE
+            or not process.is_quiet(partition)
             or process.order(index) != self._cluster.newest_durable(index)
         ):
             return False
         log = self._cluster.partitions[index]
         stored = [*log.durable()]
-        live = driven.shard.state
+        live = partition.shard.state
         logs = {"upstream's log": list(self._entries(stored))}
         if self._cluster.fences:
             for number in range(_CLEANINGS):

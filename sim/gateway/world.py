@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.broker.runtime.deferred import Respond
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.types import GroupId
 from coterie.wire import messages as m
 from sim.broken import BugRecorder
@@ -118,7 +118,7 @@ class GatewayWorld(Population):
         found = [process.read_since_ms(index) for process in self.processes()]
         return min((each for each in found if each is not None), default=None)
 
-    def driven(self, group_id: GroupId) -> DrivenShard | None:
+    def partition(self, group_id: GroupId) -> CoordinatorPartition | None:
         """Return a group's shard at the node with the newest durable barrier."""
         index = self.cluster.shard_of(group_id)
         newest = self.cluster.newest_durable(index)

@@ -34,8 +34,8 @@ def test_every_public_name_exists(package: ModuleType, name: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_an_unknown_name_is_an_attribute_error(package: ModuleType) -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Member'"):
-        getattr(package, "Member")  # noqa: B009 (mypy reports the missing name)
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        getattr(package, "Nothing")  # noqa: B009 (mypy reports the missing name)
     assert dir(package) == sorted(package.__all__)
 
 

@@ -26,7 +26,7 @@ from coterie.types import TopicPartition
 from tests.operations.exporter.exported import (
     ExportedAdmin,
     Samples,
-    plan,
+    options,
     small_cluster,
 )
 from tests.operations.fake_admin import FakeLog
@@ -82,7 +82,7 @@ def exported() -> Samples:
     """Return what an exporter has exported after two polls and in an outage."""
     admin = make_cluster()
     times = iter((100_000, 100_000, 130_000, 130_000))
-    poller = Poller(admin, plan(), now_ms=lambda: next(times))
+    poller = Poller(admin, options(), now_ms=lambda: next(times))
     exporter = Exporter(Style(), interval_s=30)
     at = TopicPartition("t", 1)
     admin.commits["orders"][at] = 85
@@ -196,7 +196,7 @@ def test_promtool_accepts_the_expressions_of_the_dashboard(
 
 def test_promtool_accepts_the_exported_text(promtool: str) -> None:
     exporter = Exporter(Style(), interval_s=30)
-    assert asyncio.run(exporter.poll(Poller(make_cluster(), plan())))
+    assert asyncio.run(exporter.poll(Poller(make_cluster(), options())))
     text = b"".join(exporter.body().parts())
     # Names like ..._total_ms are those of other exporters; only syntax is checked.
     done = subprocess.run(

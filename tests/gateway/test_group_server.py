@@ -50,13 +50,13 @@ class Server:
     async def assign(self, *shards: int) -> None:
         loop = asyncio.get_running_loop()
         for index in shards:
-            where = LogPartition(random_topic_id(), index)
+            log_partition = LogPartition(random_topic_id(), index)
             log = MemoryLog()
-            log.create(where)
+            log.create(log_partition)
             log.flush()
             flusher = self.flushers[index] = Flusher(log, loop, threaded=False)
             loader = Loader(log, flusher, Snapshots(log), loop)
-            self.runtime.assign(index, loader.store(where))
+            self.runtime.assign(index, loader.store(log_partition))
         loading = [self.runtime.shards[index] for index in shards]
         while any(each.phase is not Phase.ACTIVE for each in loading):  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -143,12 +143,12 @@ def test_a_group_with_members_upstream_is_left_alone(
 
 def test_a_shard_of_another_node_is_not_repeated(pair: Mirrored) -> None:
     pair.commit(pair.own, p0=at(7))
-    driven = pair.broker.runtime.shards[pair.broker.shard_of(pair.group)]
-    phase, driven.phase = driven.phase, Phase.UNASSIGNED
+    partition = pair.broker.runtime.shards[pair.broker.shard_of(pair.group)]
+    phase, partition.phase = partition.phase, Phase.UNASSIGNED
     try:
         assert pair.repeated() == {}
     finally:
-        driven.phase = phase
+        partition.phase = phase
     assert pair.repeated() == {0: at(7)}
 
 

@@ -13,7 +13,7 @@ from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
-from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Loaded, Phase
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.errors import LogError
 from coterie.gateway.counts import GatewayCounts
@@ -63,14 +63,14 @@ class Node(World):
 
     def open_shard(self, index: int) -> OpenedShard:
         self.opened.append(index)
-        where = LogPartition(TOPIC_ID, index)
+        log_partition = LogPartition(TOPIC_ID, index)
         log = self.logs.get(index)
         if log is None:
             log = self.logs[index] = MemoryLog()
-            log.create(where)
+            log.create(log_partition)
             log.flush()
         flusher = self.flushers[index] = Flusher(log, self.loop, threaded=False)
-        store = Loader(log, flusher, Snapshots(log), self.loop).store(where)
+        store = Loader(log, flusher, Snapshots(log), self.loop).store(log_partition)
         if self.loads_fail:
             store = store._replace(load=_fail)
         return OpenedShard(store, lambda: self.close_shard(index))
@@ -106,8 +106,8 @@ def _refuse() -> None:
     raise LogError("the shard was released")
 
 
-def _fail(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
-    failed(driven)
+def _fail(partition: CoordinatorPartition, loaded: Loaded, failed: Loaded) -> None:
+    failed(partition)
 
 
 def started(*shards: int) -> Node:
@@ -296,10 +296,10 @@ def test_a_lost_membership_ends_the_lease() -> None:
 
 def test_a_take_over_that_was_closed_does_not_end() -> None:
     node = started()
-    loads: list[tuple[DrivenShard, Loaded]] = []
+    loads: list[tuple[CoordinatorPartition, Loaded]] = []
 
-    def hold(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
-        loads.append((driven, loaded))
+    def hold(partition: CoordinatorPartition, loaded: Loaded, failed: Loaded) -> None:
+        loads.append((partition, loaded))
 
     open_shard = node.open_shard
     node.ownership._open_shard = lambda index: OpenedShard(
@@ -308,12 +308,12 @@ def test_a_take_over_that_was_closed_does_not_end() -> None:
     node.assigned(0)
     node.assigned()
     node.assigned(0)
-    driven, loaded = loads[0]
-    loaded(driven)
+    partition, loaded = loads[0]
+    loaded(partition)
     assert node.counts.takeovers == 0
     assert node.active == []
-    driven, loaded = loads[1]
-    loaded(driven)
+    partition, loaded = loads[1]
+    loaded(partition)
     assert node.counts.takeovers == 1
 
 

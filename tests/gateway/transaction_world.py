@@ -10,7 +10,7 @@ from typing import Any, cast
 from coterie.auth.acl import ANONYMOUS
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.log.log import LogPartition
-from coterie.broker.runtime.shards import DrivenShard, Loaded, ShardStore
+from coterie.broker.runtime.shards import CoordinatorPartition, Loaded, ShardStore
 from coterie.broker.server.broker import Counts
 from coterie.broker.server.call import Call
 from coterie.errors import CoterieError
@@ -102,18 +102,18 @@ class GatewayWorld(World):
             self.take_over(index)
 
     def take_over(self, index: int) -> None:
-        where = LogPartition(TOPIC_ID, index)
-        log = ShardLog(where)
+        log_partition = LogPartition(TOPIC_ID, index)
+        log = ShardLog(log_partition)
         writer = ShardWriter(
             log, self.upstream, self.loop, self.clock, on_fenced=lambda: None
         )
 
-        def load(driven: DrivenShard, loaded: Loaded, _: Loaded) -> None:
+        def load(partition: CoordinatorPartition, loaded: Loaded, _: Loaded) -> None:
             producer = Producer(1_000_000 + index, self.epoch, 0)
             writer.open(producer, self.upstream.partitions[index].end)
-            loaded(driven)
+            loaded(partition)
 
-        self.runtime.assign(index, ShardStore(where, log, writer, load))
+        self.runtime.assign(index, ShardStore(log_partition, log, writer, load))
 
     def call_handler(
         self, handler: Callable[[Call], None], request: Any, version: int
@@ -177,7 +177,7 @@ class GatewayWorld(World):
         return self.runtime.shard_of(GROUP)
 
     @property
-    def owned(self) -> DrivenShard:
+    def owned(self) -> CoordinatorPartition:
         return self.runtime.shards[self.shard]
 
     def end(self, producer: Producer = PRODUCER, *, commit: bool) -> None:

@@ -20,7 +20,7 @@ from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.operations.apply import apply_items
 from coterie.operations.exporter.exposition import Style
-from coterie.operations.exporter.poll import Poller, PollPlan, TopicFilter
+from coterie.operations.exporter.poll import Poller, PollOptions, TopicFilter
 from coterie.operations.exporter.service import Exporter
 from coterie.operations.hidden_topics import (
     DELETED_UNSEEN,
@@ -160,10 +160,12 @@ async def test_resets_and_clones_of_all_offsets_say_that_some_may_be_left_out(
 async def test_a_poll_says_that_partitions_may_be_missing(
     admin: AdminClient, rights: Rights
 ) -> None:
-    plan = PollPlan(selection=Selection(), topics=TopicFilter(), interval_ms=1_000)
-    assert not (await Poller(admin, plan).poll()).may_hide_topics
+    options = PollOptions(
+        selection=Selection(), topics=TopicFilter(), interval_ms=1_000
+    )
+    assert not (await Poller(admin, options).poll()).may_hide_topics
     rights.allow_only_the_open_topic()
-    poller, exporter = Poller(admin, plan), Exporter(Style(), interval_s=1)
+    poller, exporter = Poller(admin, options), Exporter(Style(), interval_s=1)
     assert await exporter.poll(poller)
     assert exporter.may_hide_topics
     [group] = (await poller.poll()).groups
@@ -174,8 +176,10 @@ async def test_an_exporter_warns_once_whenever_it_finds_out(
     admin: AdminClient, rights: Rights, caplog: pytest.LogCaptureFixture
 ) -> None:
     rights.allow_only_the_open_topic()
-    plan = PollPlan(selection=Selection(), topics=TopicFilter(), interval_ms=1_000)
-    poller, exporter = Poller(admin, plan), Exporter(Style(), interval_s=1)
+    options = PollOptions(
+        selection=Selection(), topics=TopicFilter(), interval_ms=1_000
+    )
+    poller, exporter = Poller(admin, options), Exporter(Style(), interval_s=1)
     offsets = (await admin.group_offsets.fetch_many({"g": None})).one("g").offsets
     (await admin.groups.delete(["g"])).all()
     await exporter.poll_and_log(poller)

@@ -22,7 +22,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from coterie.operations import time_lag
 from coterie.operations.exporter import log_times
-from coterie.operations.exporter.poll import Poller, PollPlan, TopicFilter
+from coterie.operations.exporter.poll import Poller, PollOptions, TopicFilter
 from coterie.operations.lag import group_lag, with_time_lags
 from coterie.operations.selection import Selection
 from coterie.operations.time_lag import TimeLag, TimeLagMethod
@@ -75,7 +75,7 @@ class World:
         self.pollers = {
             committed_only: Poller(
                 admin,
-                PollPlan(
+                PollOptions(
                     selection=Selection(ids=tuple(self.groups)),
                     topics=TopicFilter(),
                     interval_ms=INTERVAL_MS,

@@ -59,7 +59,7 @@ def test_it_shares_a_topic_with_two_client_libraries(
                 lambda: numbers(consumer), lambda: worker.owned, lambda: native.owned
             )
             await asyncio.to_thread(consumers.poll_until, shared)
-            assert consumer._member.is_leader == leads
+            assert consumer.is_leader == leads
             await consumer.leave()
             two = share(lambda: worker.owned, lambda: native.owned)
             await asyncio.to_thread(consumers.poll_until, two)

@@ -88,19 +88,21 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
     from coterie.broker.server.doctor import (
         Finding,
         Level,
-        Plan,
+        ServeCommand,
         check_configuration,
         check_directory,
     )
 
     protocol, host, _ = options.listen
-    plan = Plan(protocol, host, options.advertised, options.config, options.data)
+    command = ServeCommand(
+        protocol, host, options.advertised, options.config, options.data
+    )
     try:
         settings = read_settings(options.config, options.assignments)
     except SettingError as error:
         yield Finding(Level.ERROR, "settings", str(error), "correct the setting")
     else:
-        yield from check_configuration(settings, plan)
+        yield from check_configuration(settings, command)
     yield from check_directory(options.data, is_full=options.full)
     yield from _check_cluster(options)
     yield from _check_health(options)

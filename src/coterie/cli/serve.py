@@ -21,7 +21,7 @@ from coterie.files import write_private_file
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
-    from coterie.broker.server.server import Server, ServerPlan
+    from coterie.broker.server.server import Server, ServerOptions
 
 EXAMPLES: Final = """\
 examples:
@@ -185,7 +185,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
     # Imported after the settings, so that an invalid setting is reported at once.
-    from coterie.broker.server.server import ServerPlan, serve
+    from coterie.broker.server.server import ServerOptions, serve
 
     try:
         configure_logging(options.log_format, options.audit_log)
@@ -193,7 +193,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: --audit-log: {error}\n")
         return 1
     protocol, host, port = options.listen
-    plan = ServerPlan(
+    server_options = ServerOptions(
         settings=settings,
         host=host,
         port=port,
@@ -209,11 +209,11 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         if options.control is not None:
-            _serve_controlled(options, plan)
+            _serve_controlled(options, server_options)
         elif options.ui is not None:
-            _serve_with_page(options, plan)
+            _serve_with_page(options, server_options)
         else:
-            run_loop(options.loop, lambda: serve(plan, _print_addresses))
+            run_loop(options.loop, lambda: serve(server_options, _print_addresses))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -227,22 +227,26 @@ def _print_addresses(server: Server) -> None:
     print(f"coterie ready on {server.addresses}", flush=True)
 
 
-def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
+def _serve_with_page(
+    options: argparse.Namespace, server_options: ServerOptions
+) -> None:
     from coterie.broker.server.server import serve
 
-    page = ServedPage(options.ui, plan.host, plan.protocol)
+    page = ServedPage(options.ui, server_options.host, server_options.protocol)
 
     def ready(server: Server) -> None:
         _print_addresses(server)
         page.start(server)
 
     try:
-        run_loop(options.loop, lambda: serve(plan, ready))
+        run_loop(options.loop, lambda: serve(server_options, ready))
     finally:
         page.stop()
 
 
-def _serve_controlled(options: argparse.Namespace, plan: ServerPlan) -> None:
+def _serve_controlled(
+    options: argparse.Namespace, server_options: ServerOptions
+) -> None:
     # Imported here: only this command serves the test kit.
     from coterie.testing.control.served import control_token, serve_controlled
 
@@ -253,7 +257,7 @@ def _serve_controlled(options: argparse.Namespace, plan: ServerPlan) -> None:
     if options.ui is not None:
         raise SettingError("--ui with --control: run coterie ui beside the server")
     token = control_token(options.control_token_file)
-    serve_controlled(plan, options.control, token, ready)
+    serve_controlled(server_options, options.control, token, ready)
 
 
 def configure_logging(form: str, audit_file: Path | None) -> None:

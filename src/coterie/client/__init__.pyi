@@ -120,6 +120,9 @@ from coterie.client.cluster import Cluster as Cluster
 from coterie.client.group_member import (
     GroupMember as GroupMember,
     MemberOptions as MemberOptions,
+)
+from coterie.client.member import (
+    Member as Member,
     OnAssigned as OnAssigned,
     OnLost as OnLost,
     OnRevoked as OnRevoked,

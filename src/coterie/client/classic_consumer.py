@@ -31,11 +31,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self, TypedDict, Unpack
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Final, TypedDict, Unpack
 
 from coterie.client.classic_member import ClassicMember
 from coterie.client.classic_options import ClassicOptions
@@ -45,15 +43,12 @@ from coterie.client.client_assignors import (
     AssignorMember,
     ClientAssignor,
 )
-from coterie.client.group_member import OnAssigned, OnLost, OnRevoked, Owned
-from coterie.client.member_offsets import Offset, OffsetAndMetadata
+from coterie.client.member import OnAssigned, OnLost, OnRevoked, Owned
 from coterie.client.options import ClientOptions
 from coterie.errors import CoterieError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-
-_LOGGER = logging.getLogger(__name__)
 
 _PROTOCOL_TYPE: Final = "consumer"
 _VERSION: Final = struct.Struct(">h")
@@ -121,12 +116,8 @@ class ClassicConsumerOptions(TypedDict, total=False):
     """The options of its connections."""
 
 
-class ClassicConsumer:
-    """A consumer in a classic group.
-
-    The membership ends when the coordinator rejects the member for good or a callback
-    raises; `ended` and the end of the `async with` block then raise the error.
-    """
+class ClassicConsumer(ClassicMember):
+    """A consumer in a classic group; `Member` has its life."""
 
     def __init__(
         self,
@@ -140,13 +131,12 @@ class ClassicConsumer:
         self._assignors = {
             each.name: each for each in options.get("assignors", (RANGE,))
         }
-        self._on_assigned = options.get("on_assigned")
-        self._on_revoked = options.get("on_revoked")
-        self._on_lost = options.get("on_lost")
+        self._on_partitions_assigned = options.get("on_assigned")
+        self._on_partitions_revoked = options.get("on_revoked")
+        self._on_partitions_lost = options.get("on_lost")
         self._rack_id = options.get("rack_id")
         self._owned: Owned = _NOTHING
-        self._counts: dict[TopicName, int] = {}
-        self._watch: asyncio.Task[None] | None = None
+        self._counts: dict[TopicName, int] | None = None
         member_options: ClassicOptions = {
             "on_assigned": self._assigned,
             "on_revoked": self._revoked,
@@ -158,119 +148,47 @@ class ClassicConsumer:
         }
         if "heartbeat_interval_ms" in options:
             member_options["heartbeat_interval_ms"] = options["heartbeat_interval_ms"]
-        self._member = ClassicMember(
+        super().__init__(
             bootstrap,
             group_id=group_id,
             protocol_type=_PROTOCOL_TYPE,
             protocols=self._subscriptions,
-            assign=self._assign,
+            assign=self._assign_partitions,
             **member_options,
         )
-
-    @property
-    def group_id(self) -> GroupId:
-        """The id of the group."""
-        return self._member.group_id
-
-    @property
-    def member_id(self) -> MemberId:
-        """The member id that the coordinator gave; empty before."""
-        return self._member.member_id
-
-    @property
-    def generation(self) -> int:
-        """The generation of the group that the member is in; -1 outside the group."""
-        return self._member.generation
 
     @property
     def assignment(self) -> Owned:
         """The owned partitions, including those that `on_revoked` is revoking."""
         return self._owned
 
-    async def start(self) -> None:
-        """Join the group and return when the first assignment was given to
-        `on_assigned`. Raises as `ClassicMember.start`."""
-        await self._member.start()
-        self._watch = asyncio.create_task(self._watch_topics())
-
     async def subscribe(self, topics: Iterable[TopicName]) -> None:
         """Replace the topics; the group rebalances."""
         self._topics = sorted(set(topics))
-        self._member.rejoin("the subscription has changed")
+        self.rejoin("the subscription has changed")
 
-    async def leave(
-        self, *, for_good: bool | None = None, reason: str | None = None
-    ) -> None:
-        """Revoke every partition, commit, and leave the group, as `async with` does.
-        The arguments and errors are those of `ClassicMember.leave`."""
-        await self._stop_watching()
-        await self._member.leave(for_good=for_good, reason=reason)
-
-    async def ended(self) -> None:
-        """Wait for the end of the membership; return after `leave`. Raises as
-        `ClassicMember.ended`."""
-        await self._member.ended()
-
-    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
-        Raises as `ClassicMember.commit`."""
-        await self._member.commit(offsets)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition; None without a commit. Raises
-        as `ClassicMember.committed`."""
-        return await self._member.committed(partitions)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stop_watching()
-        await self._member.__aexit__(kind, error, trace)
+    def _begin(self) -> list[Coroutine[None, None, None]]:
+        return [*super()._begin(), self._watch_topics()]
 
     # Callbacks of the member.
 
     async def _assigned(self, assignment: bytes, _: int) -> None:
         self._owned = read_assignment(assignment)
-        if self._on_assigned is not None:
-            await self._on_assigned(self._owned)
+        if self._on_partitions_assigned is not None:
+            await self._on_partitions_assigned(self._owned)
 
     async def _revoked(self) -> None:
         try:
-            if self._on_revoked is not None and self._owned:
-                offsets = await self._on_revoked(self._owned)
+            if self._on_partitions_revoked is not None and self._owned:
+                offsets = await self._on_partitions_revoked(self._owned)
                 await self._commit_last(offsets)
         finally:
             self._owned = _NOTHING
 
     async def _lost(self) -> None:
         owned, self._owned = self._owned, _NOTHING
-        if self._on_lost is not None and owned:
-            await self._on_lost(owned)
-
-    async def _commit_last(
-        self, offsets: Mapping[TopicPartition, Offset] | None
-    ) -> None:
-        """Commit before the partitions are given up. A failed commit does not delay the
-        rebalance: the next owner reads some records again."""
-        if not offsets:
-            return
-        try:
-            await self.commit(offsets)
-        except CoterieError as error:
-            _LOGGER.warning(
-                "group %s: the commit before revocation failed: %s",
-                self.group_id,
-                error,
-            )
+        if self._on_partitions_lost is not None and owned:
+            await self._on_partitions_lost(owned)
 
     # Protocols.
 
@@ -282,7 +200,7 @@ class ClassicConsumer:
                     topics=self._topics,
                     user_data=assignor.metadata or None,
                     owned_partitions=owned,
-                    generation_id=self._member.generation,
+                    generation_id=self.generation,
                     rack_id=self._rack_id,
                 ),
                 _SUBSCRIPTION_VERSION,
@@ -290,7 +208,7 @@ class ClassicConsumer:
             for name, assignor in self._assignors.items()
         }
 
-    async def _assign(
+    async def _assign_partitions(
         self, protocol: str, members: Sequence[JoinedMember]
     ) -> Mapping[MemberId, bytes]:
         """Assign the partitions, as the leader."""
@@ -310,7 +228,7 @@ class ClassicConsumer:
         self, topics: Iterable[TopicName]
     ) -> dict[TopicName, int]:
         """Return the numbers of partitions; topics that do not exist are left out."""
-        cluster, wanted = self._member.cluster, sorted(topics)
+        cluster, wanted = self._cluster, sorted(topics)
         described = await cluster.retrying(lambda: cluster.metadata(wanted))
         return {
             topic.name: len(topic.partitions)
@@ -323,18 +241,13 @@ class ClassicConsumer:
         leader, which is this member, has assigned."""
         while True:
             await asyncio.sleep(_TOPICS_CHECKED_S)
-            if not self._member.is_leader:
+            known = self._counts
+            if known is None or not self.is_leader:
                 continue
             with contextlib.suppress(CoterieError):
-                known = self._counts
                 counts = await self._partition_counts({*known, *self._topics})
                 if counts != known and known is self._counts:
-                    self._member.rejoin("partitions of topics have changed")
-
-    async def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+                    self.rejoin("partitions of topics have changed")
 
 
 def read_assignment(data: bytes) -> Owned:

@@ -41,11 +41,10 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self, Unpack
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Final, Unpack
 
-from coterie.client.classic_offsets import commit, committed
+from coterie.client.admin.group_offsets import CommittedOffset, CommittedOffsets
 from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
 from coterie.client.classic_requests import (
     ClassicIdentity,
@@ -58,19 +57,25 @@ from coterie.client.classic_requests import (
 from coterie.client.classic_session import ClassicSession, Effect
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, Cluster, is_retriable
 from coterie.client.connection import BrokerConnection
-from coterie.client.member_offsets import Offset, OffsetAndMetadata
+from coterie.client.member import Member
+from coterie.client.member_offsets import (
+    Offset,
+    OffsetAndMetadata,
+    commit_offsets,
+    topics_to_commit,
+)
 from coterie.client.member_states import Backoff
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
-    ClientError,
     CoterieError,
     RequestTimedOut,
 )
 from coterie.types import GroupId, MemberId, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Versions
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -87,6 +92,8 @@ _AT_ONCE: Final = frozenset(
     }
 )
 """Refusals after which the first retry does not back off."""
+_COMMITS_BY_NAME: Final = Versions(2, 9)
+"""Version 9 of OffsetCommit is the last one that names topics."""
 _REJOINED: Final = _AT_ONCE | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -94,13 +101,11 @@ async def _ignore(*_: object) -> None:
     """Do nothing, as the default of a callback."""
 
 
-class ClassicMember:
-    """A member of a classic group.
+class ClassicMember(Member):
+    """A member of a classic group; `Member` has its life.
 
     `protocols` holds the metadata by protocol name, or is a function that returns it
-    for each JoinGroup. The membership ends when the coordinator rejects the member for
-    good (as with FENCED_INSTANCE_ID) or a callback raises; `ended` and the end of the
-    `async with` block then raise the error.
+    for each JoinGroup.
     """
 
     def __init__(
@@ -116,10 +121,19 @@ class ClassicMember:
         client = options.get("client") or ClientOptions()
         session_ms = options.get("session_timeout_ms", 45_000)
         rebalance_ms = options.get("rebalance_timeout_ms", 60_000)
+        instance_id = options.get("instance_id")
+        # A lost heartbeat can be sent again before the session ends.
+        limit_ms = min(client.request_timeout_ms, max(session_ms // 3, 1))
+        cluster_options = dataclasses.replace(
+            client,
+            request_timeout_ms=limit_ms,
+            connect_timeout_ms=min(client.connect_timeout_ms, limit_ms),
+        )
+        super().__init__(Cluster(bootstrap, cluster_options), group_id, instance_id)
         self._identity = ClassicIdentity(
             group_id=group_id,
             protocol_type=protocol_type,
-            instance_id=options.get("instance_id"),
+            instance_id=instance_id,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=rebalance_ms,
         )
@@ -137,16 +151,6 @@ class ClassicMember:
             session_ms / 1000,
             options.get("on_heartbeat", lambda _: None),
         )
-        # A lost heartbeat can be sent again before the session ends.
-        limit_ms = min(client.request_timeout_ms, max(session_ms // 3, 1))
-        self._cluster = Cluster(
-            bootstrap,
-            dataclasses.replace(
-                client,
-                request_timeout_ms=limit_ms,
-                connect_timeout_ms=min(client.connect_timeout_ms, limit_ms),
-            ),
-        )
         self._join_options = dataclasses.replace(
             client,
             request_timeout_ms=max(
@@ -155,22 +159,14 @@ class ClassicMember:
         )
         self._join_connection: BrokerConnection | None = None
         self._backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
-        self._notifier = Notifier()
         self._hurry = Notifier()
         self._hurries_until_s = 0.0
         self._assignment: bytes | None = None
         self._is_leader = False
         self._join_reason: str | None = None
         self._is_leaving = False
-        self._leaves_group: bool = True
+        self._leaves_group = True
         self._leave_reason: str | None = None
-        self._failure: Exception | None = None
-        self._runner: asyncio.Task[None] | None = None
-
-    @property
-    def group_id(self) -> GroupId:
-        """The id of the group."""
-        return self._identity.group_id
 
     @property
     def cluster(self) -> Cluster:
@@ -193,39 +189,9 @@ class ClassicMember:
         return self._is_leader
 
     @property
-    def assignment(self) -> bytes | None:
-        """The assignment of the member; None without one."""
+    def assignment_data(self) -> bytes | None:
+        """The assignment of the member as the leader sent it; None without one."""
         return self._assignment
-
-    async def start(self) -> None:
-        """Join the group and return when the first assignment was given to
-        `on_assigned`.
-
-        Raises ApiError when the coordinator rejects the member, RequestTimedOut when
-        the group does not complete a rebalance in time, ClientError when no broker can
-        be reached, and the exception of a callback.
-        """
-        assert self._runner is None, "a member can be started only once"
-        client_ms = self._cluster.options.api_timeout_ms
-        limit_s = (client_ms + self._identity.rebalance_timeout_ms) / 1000
-        try:
-            await self._cluster.coordinator(self.group_id)
-            self._runner = asyncio.create_task(self._run())
-            self._runner.add_done_callback(lambda _: self._notifier.notify())
-            try:
-                async with asyncio.timeout(limit_s):
-                    await self._notifier.wait_until(
-                        lambda: self._assignment is not None or self._is_over()
-                    )
-            except TimeoutError:
-                raise RequestTimedOut(
-                    f"group {self.group_id} completed no rebalance within "
-                    f"{limit_s:.0f} s"
-                ) from None
-            self._raise_failure()
-        except BaseException:
-            await self._leave_quietly()
-            raise
 
     def rejoin(self, reason: str | None = None) -> None:
         """Start a rebalance, as after a change of the metadata. A coordinator gives a
@@ -243,89 +209,73 @@ class ClassicMember:
     async def leave(
         self, *, for_good: bool | None = None, reason: str | None = None
     ) -> None:
-        """Call `on_revoked` and leave the group, as `async with` does.
+        """Call `on_revoked` and leave the group, as `Member.leave` does; `reason` is
+        for the coordinator's log (KIP-800)."""
+        self._leave_reason = self._leave_reason or reason
+        await super().leave(for_good=for_good)
 
-        A static member keeps its assignment for the session time-out, unless it leaves
-        `for_good`. A dynamic member leaves for good, unless `for_good` is False: then
-        it only stops its heartbeats. `reason` is for the coordinator's log (KIP-800).
-
-        Raises the errors of `ended`. A callback cannot leave, because leaving waits for
-        callbacks: it may raise, or let another task leave.
-        """
-        if asyncio.current_task() is self._runner and self._runner is not None:
-            raise ClientError("a callback cannot wait until its own member has left")
-        if not self._is_leaving:
-            is_dynamic = self._identity.instance_id is None
-            self._leaves_group = is_dynamic if for_good is None else for_good
-            self._leave_reason = reason
-            self._is_leaving = True
-            self._notifier.notify()
-        if self._runner is not None:
-            await asyncio.wait({self._runner})
-        await self._close()
-        self._raise_failure()
-
-    async def ended(self) -> None:
-        """Wait for the end of the membership; return after `leave`.
-
-        Raises ApiError when the coordinator rejected the member for good, and the
-        exception of a callback.
-        """
-        await self._notifier.wait_until(self._is_over)
-        self._raise_failure()
-
-    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
-
-        The coordinator accepts it from `on_assigned` to the end of `on_revoked`.
-
-        Raises CommitRefused with the codes of refused partitions, ApiError when the
-        member is not in the group, and ClientError when the coordinator is unavailable.
-        """
-        await commit(self._cluster, self._identity, self._session, offsets)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
+    async def _committed(
+        self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition; None without a commit.
+        fetched = await CommittedOffsets(self._cluster).fetch(
+            self.group_id, partitions, require_stable=True
+        )
+        offsets = fetched.all()
+        return {each: _with_metadata(offsets.get(each)) for each in partitions}
 
-        It waits for open transactions to end, from Kafka 2.5 on. Raises ApiError, also
-        for an error of one partition, and ClientError.
-        """
-        return await committed(self._cluster, self.group_id, partitions)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            await self.leave()
-        else:
-            await self._leave_quietly()
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, Offset]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        if self._session.generation < 0:
+            message = f"the member is not in group {self.group_id}"
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        request = m.OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=self._session.generation,
+            member_id=self._session.member_id,
+            group_instance_id=self._identity.instance_id,
+            topics=topics_to_commit(offsets),
+        )
+        return await commit_offsets(self._cluster, request, _COMMITS_BY_NAME)
 
     # The life of a member.
 
+    def _begin(self) -> list[Coroutine[None, None, None]]:
+        return [self._run(), self._heartbeats()]
+
+    async def _until_joined(self) -> None:
+        client_ms = self._cluster.options.api_timeout_ms
+        limit_s = (client_ms + self._identity.rebalance_timeout_ms) / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._notifier.wait_until(
+                    lambda: self._assignment is not None or self._is_over()
+                )
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"group {self.group_id} completed no rebalance within {limit_s:.0f} s"
+            ) from None
+        self._raise_failure()
+
     async def _run(self) -> None:
-        heartbeats = asyncio.create_task(self._heartbeats())
-        heartbeats.add_done_callback(self._heartbeats_ended)
         try:
             while not self._is_leaving:
                 await self._rebalance()
                 await self._until_next_rebalance()
         except Exception as error:
             _LOGGER.info("group %s: leaving because of: %s", self.group_id, error)
-            self._failure = self._failure or error
-        try:
-            await self._end()
-        finally:
-            heartbeats.cancel()
-            await asyncio.gather(heartbeats, return_exceptions=True)
+            self._fail(error)
+        await self._end()
+
+    async def _leave(self, *, for_good: bool) -> None:
+        if not self._is_leaving:
+            self._leaves_group = for_good
+            self._is_leaving = True
+            self._notifier.notify()
+        await self._notifier.wait_until(self._is_over)
+
+    def _is_over(self) -> bool:
+        return not self._tasks or self._tasks[0].done()
 
     async def _rebalance(self) -> None:
         """Join and give the assignment to the application. A session that ends
@@ -337,7 +287,7 @@ class ClassicMember:
                 if await self._lose_if_expired():
                     continue
                 self._raise_failure()
-                await self._notifier.wait(self._session_left_s())
+                await self._notifier.wait(self._session_remaining_s())
             if not joining.done():
                 return
             assignment = joining.result()
@@ -359,11 +309,11 @@ class ClassicMember:
                 if not self._is_cooperative:
                     await self._revoke()
                 return
-            await self._notifier.wait(self._session_left_s())
+            await self._notifier.wait(self._session_remaining_s())
 
     async def _lose_if_expired(self) -> bool:
         """Call `on_lost` when the group has removed the member or may have."""
-        if self._session_left_s() == 0:
+        if self._session_remaining_s() == 0:
             _LOGGER.warning(
                 "group %s: no heartbeat was answered in time: the session ended",
                 self.group_id,
@@ -387,7 +337,7 @@ class ClassicMember:
                 await self._revoke()
         except Exception as error:
             _LOGGER.exception("group %s: a callback failed", self.group_id)
-            self._failure = self._failure or error
+            self._fail(error)
         if self._leaves_group and self._session.member_id:
             await self._leave_group()
         self._session.end()
@@ -538,35 +488,19 @@ class ClassicMember:
             self._forget_coordinator()
         return effect
 
-    def _heartbeats_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            assert isinstance(error, Exception)
-            self._failure = self._failure or error
-        self._notifier.notify()
-
-    def _session_left_s(self) -> float | None:
+    def _session_remaining_s(self) -> float | None:
         """Return the time until the session may end; None outside a session."""
         if self._session.ends_s is None:
             return None
         return max(0.0, self._session.ends_s - self._clock())
 
-    # Ends.
-
-    def _is_over(self) -> bool:
-        return self._runner is None or self._runner.done()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    async def _leave_quietly(self) -> None:
-        """Leave the group while another error is being raised; only log errors of
-        leaving."""
-        try:
-            await self.leave()
-        except Exception as failure:
-            _LOGGER.info("group %s: leaving failed: %s", self.group_id, failure)
-
-    async def _close(self) -> None:
+    async def _stop(self) -> None:
         self._close_join_connection()
-        await self._cluster.close()
+        await super()._stop()
+
+
+def _with_metadata(offset: CommittedOffset | None) -> OffsetAndMetadata | None:
+    if offset is None:
+        return None
+    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+    return OffsetAndMetadata(offset.offset, epoch, offset.metadata)

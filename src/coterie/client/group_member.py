@@ -36,9 +36,8 @@ import asyncio
 import contextlib
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeAlias, TypedDict, Unpack
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import TypedDict, Unpack
 from uuid import uuid4
 
 from coterie.client.client_assignors import (
@@ -47,6 +46,7 @@ from coterie.client.client_assignors import (
     assignor_declarations,
 )
 from coterie.client.cluster import Cluster, is_retriable
+from coterie.client.member import Member, OnAssigned, OnLost, OnRevoked, Owned
 from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
 from coterie.client.member_states import (
     Assign,
@@ -63,7 +63,6 @@ from coterie.client.membership import (
     LEAVE_FOR_A_WHILE_EPOCH,
     Membership,
 )
-from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
@@ -72,21 +71,9 @@ from coterie.errors import (
 )
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 from coterie.wire import messages as m
+from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
-
-Owned: TypeAlias = frozenset[TopicPartition]
-"""The assigned partitions of a member."""
-OnAssigned: TypeAlias = Callable[[Owned], Awaitable[None]]
-"""A callback that gets the partitions that were added."""
-OnRevoked: TypeAlias = Callable[
-    [Owned], Awaitable[Mapping[TopicPartition, Offset] | None]
-]
-"""A callback that gets the partitions to give up, and returns offsets to commit for
-them, or None."""
-OnLost: TypeAlias = Callable[[Owned], Awaitable[None]]
-"""A callback that gets the partitions that were lost without a commit, as when the
-member was fenced."""
 
 
 class MemberOptions(TypedDict, total=False):
@@ -118,12 +105,8 @@ class MemberOptions(TypedDict, total=False):
     """The options of its connections."""
 
 
-class GroupMember:
-    """A member of a consumer group.
-
-    The membership ends when the coordinator rejects the member for good or a callback
-    raises; `ended` and the end of the `async with` block then raise the error.
-    """
+class GroupMember(Member):
+    """A member of a consumer group (KIP-848); `Member` has its life."""
 
     def __init__(
         self,
@@ -134,13 +117,14 @@ class GroupMember:
         **options: Unpack[MemberOptions],
     ) -> None:
         client = options.get("client") or ClientOptions()
+        instance_id = options.get("instance_id")
+        super().__init__(Cluster(bootstrap, client), group_id, instance_id)
         self._assignors = tuple(options.get("assignors", ()))
-        self._cluster = Cluster(bootstrap, client)
         self._membership = Membership(
             Identity(
                 group_id=group_id,
                 member_id=fresh_member_id(),
-                instance_id=options.get("instance_id"),
+                instance_id=instance_id,
                 rack_id=options.get("rack_id"),
                 server_assignor=options.get("server_assignor"),
                 rebalance_timeout_ms=options.get("rebalance_timeout_ms", 300_000),
@@ -151,19 +135,10 @@ class GroupMember:
             Subscription(frozenset(topics), options.get("pattern")),
             Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms),
         )
-        self._notifier = Notifier()
         self._offsets = MemberOffsets(self._cluster, self._membership, self._notifier)
         self._on_assigned = options.get("on_assigned")
         self._on_revoked = options.get("on_revoked")
         self._on_lost = options.get("on_lost")
-        self._tasks: list[asyncio.Task[None]] = []
-        self._failure: Exception | None = None
-        self._is_broken = False
-
-    @property
-    def group_id(self) -> GroupId:
-        """The id of the group."""
-        return self._membership.identity.group_id
 
     @property
     def member_id(self) -> MemberId:
@@ -185,24 +160,6 @@ class GroupMember:
         """The owned partitions, including those that `on_revoked` is revoking."""
         return self._membership.named(self._membership.owned)
 
-    async def start(self) -> None:
-        """Join the group and return when the coordinator has accepted the member.
-        Raises ApiError when it rejects the member, and ClientError when no broker can
-        be reached.
-        """
-        assert not self._tasks, "a member can be started only once"
-        try:
-            await self._cluster.coordinator(self.group_id)
-            self._membership.join()
-            for coroutine in self._coroutines():
-                task = asyncio.create_task(coroutine)
-                task.add_done_callback(self._task_ended)
-                self._tasks.append(task)
-            await self._accepted()
-        except BaseException:
-            await self._leave_quietly()
-            raise
-
     async def subscribe(
         self, topics: Iterable[TopicName] = (), pattern: str | None = None
     ) -> None:
@@ -215,75 +172,21 @@ class GroupMember:
         self._notifier.notify()
         await self._accepted()
 
-    async def leave(self, *, for_good: bool | None = None) -> None:
-        """Revoke every partition, commit, and leave the group, as `async with` does.
-
-        A static member keeps its assignment for the session time-out, unless it leaves
-        `for_good`. A dynamic member leaves for good, unless `for_good` is False: then
-        it only stops its heartbeats, and its session times out (KIP-1092).
-
-        Raises the errors of `ended`. A callback cannot leave, because leaving waits for
-        callbacks: it may raise, or let another task leave.
-        """
-        if asyncio.current_task() in self._tasks:
-            raise ClientError("a callback cannot wait until its own member has left")
-        try:
-            if not self._is_over():
-                await self._leave(self._leave_epoch(for_good=for_good))
-        finally:
-            await self._stop()
-        if (failure := self._failure or self._membership.failure) is not None:
-            raise failure
-
-    async def ended(self) -> None:
-        """Wait for the end of the membership; return after `leave`.
-
-        Raises ApiError when the coordinator rejected the member for good, and the
-        exception of a callback.
-        """
-        await self._notifier.wait_until(self._is_over)
-        if (failure := self._failure or self._membership.failure) is not None:
-            raise failure
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            await self.leave()
-        else:
-            await self._leave_quietly()
-
-    # Offsets.
-
-    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
-
-        Raises CommitRefused with the codes of refused partitions, ApiError when the
-        member is not in the group, and ClientError when the coordinator is unavailable.
-        """
-        await self._offsets.commit(offsets)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
+    async def _committed(
+        self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition; None without a commit.
-
-        It waits for open transactions to end. Raises ApiError, also for an error of one
-        partition, and ClientError.
-        """
         return await self._offsets.committed(partitions)
+
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, Offset]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        return await self._offsets.commit(offsets)
 
     # Tasks: heartbeats, the callbacks of the application, and client-side assignors.
 
-    def _coroutines(self) -> list[Coroutine[None, None, None]]:
+    def _begin(self) -> list[Coroutine[None, None, None]]:
         membership = self._membership
+        membership.join()
         coroutines = [self._heartbeats(), self._steps()]
         if self._assignors:
             computing = AssignmentComputer(
@@ -363,24 +266,8 @@ class GroupMember:
             _LOGGER.exception(
                 "group %s: leaving because a callback failed", self.group_id
             )
-            self._failure = self._failure or error
-            self._membership.leave(self._leave_epoch())
-
-    async def _commit_last(
-        self, offsets: Mapping[TopicPartition, Offset] | None
-    ) -> None:
-        """Commit before the revocation is reported (E25-08a). A failed commit does not
-        delay the revocation: the next owner reads some records again."""
-        if not offsets:
-            return
-        try:
-            await self.commit(offsets)
-        except CoterieError as error:
-            _LOGGER.warning(
-                "group %s: the commit before revocation failed: %s",
-                self.group_id,
-                error,
-            )
+            self._fail(error)
+            self._membership.leave(self._leave_epoch(for_good=not self._is_static))
 
     async def _resolve(self) -> None:
         try:
@@ -397,8 +284,8 @@ class GroupMember:
             wait_ms = self._cluster.options.retry_backoff_max_ms
             await self._notifier.wait(wait_ms / 1000)
 
-    async def _leave(self, epoch: int | None) -> None:
-        self._membership.leave(epoch)
+    async def _leave(self, *, for_good: bool) -> None:
+        self._membership.leave(self._leave_epoch(for_good=for_good))
         self._notifier.notify()
         await self._notifier.wait_until(
             lambda: self.state is MemberState.LEAVING or self._is_over()
@@ -408,24 +295,13 @@ class GroupMember:
             async with asyncio.timeout(limit_s):
                 await self._notifier.wait_until(self._is_over)
 
-    async def _leave_quietly(self) -> None:
-        """Leave the group while another error is being raised; only log errors of
-        leaving."""
-        try:
-            await self.leave()
-        except Exception as failure:
-            _LOGGER.info("group %s: leaving failed: %s", self.group_id, failure)
-
-    def _leave_epoch(self, *, for_good: bool | None = None) -> int | None:
-        if self._membership.identity.instance_id is not None:
+    def _leave_epoch(self, *, for_good: bool) -> int | None:
+        if self._is_static:
             return LEAVE_EPOCH if for_good else LEAVE_FOR_A_WHILE_EPOCH
-        return None if for_good is False else LEAVE_EPOCH
+        return LEAVE_EPOCH if for_good else None
 
-    async def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._cluster.close()
+    async def _until_joined(self) -> None:
+        await self._accepted()
 
     async def _accepted(self) -> None:
         """Wait until the subscription is accepted. Raises the error that prevents
@@ -439,22 +315,20 @@ class GroupMember:
                 or self._is_over()
             )
         )
-        error = self._failure or membership.failure or membership.refusal
-        if error is not None:
-            raise error
+        self._raise_failure()
+        if membership.refusal is not None:
+            raise membership.refusal
         if not membership.is_accepted:
             raise ClientError(f"the member is not in group {self.group_id}")
 
     def _is_over(self) -> bool:
-        return self._membership.is_over or self._is_broken
+        # A task that ends earlier has a bug.
+        return self._membership.is_over or any(task.done() for task in self._tasks)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """End the membership when a task fails, which only a bug can cause."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            assert isinstance(error, Exception)
-            self._failure = self._failure or error
-            self._is_broken = True
-        self._notifier.notify()
+    def _raise_failure(self) -> None:
+        if (failure := self._membership.failure) is not None:
+            self._fail(failure)
+        super()._raise_failure()
 
     def _now_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)

@@ -9,13 +9,13 @@ heartbeat. Topics are named, and version 9 is the last with names.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, RETRIED_CODES, Cluster
 from coterie.client.membership import Membership
 from coterie.client.notifier import Notifier
-from coterie.errors import ApiError, CommitRefused, RequestTimedOut
+from coterie.errors import ApiError, RequestTimedOut
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -52,23 +52,18 @@ class MemberOffsets:
         self._membership = membership
         self._notifier = notifier
 
-    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit offsets, as `GroupMember.commit` does."""
-        if not offsets:
-            return
-        epoch = self._epoch()
-        codes = await self._commit(offsets, epoch)
+    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> _Codes:
+        """Commit offsets, as `GroupMember.commit` does; return the code of each
+        partition."""
+        codes = await self._commit(offsets, self._epoch())
         if ErrorCode.STALE_MEMBER_EPOCH in codes.values():
             codes = await self._commit(offsets, await self._next_epoch())
-        refused = {each: code for each, code in codes.items() if code}
-        if refused:
-            raise CommitRefused(refused)
+        return codes
 
     async def committed(
-        self, partitions: Iterable[TopicPartition]
+        self, wanted: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Fetch committed offsets, as `GroupMember.committed` does."""
-        wanted = list(partitions)
         try:
             group = await self._fetch(wanted, self._epoch())
         except ApiError as error:

@@ -96,10 +96,10 @@ class Adoption:
         if (waiting := self._waiting.get(group_id)) is not None:
             waiting.append(then)
             return
-        driven = self._broker.runtime.readable_shard(shard)
-        if driven is None:  # the runtime responds with the reason
+        partition = self._broker.runtime.readable_shard(shard)
+        if partition is None:  # the runtime responds with the reason
             then(ErrorCode.NONE)
-        elif driven.shard.state.group(group_id) is not None:
+        elif partition.shard.state.group(group_id) is not None:
             if self._until_ms.get(group_id) != _FOREVER_MS:
                 self._remember(group_id, _FOREVER_MS)
             then(ErrorCode.NONE)

@@ -30,7 +30,7 @@ from coterie.broker.coordinator.offsets.committed import (
 )
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
@@ -139,30 +139,33 @@ class Mirror:
 
     async def mirror_all(self) -> None:
         """Repeat the changes of all shards of this node."""
-        for driven in self._runtime.shards:
-            if self._runtime.readable_shard(driven.index) is None:
-                self._mirrored.pop(driven.index, None)
+        for partition in self._runtime.shards:
+            if self._runtime.readable_shard(partition.index) is None:
+                self._mirrored.pop(partition.index, None)
             else:
-                await self._mirror_shard(driven)
+                await self._mirror_shard(partition)
 
-    async def _mirror_shard(self, driven: DrivenShard) -> None:
-        mirrored = self._mirrored.get(driven.index)
-        if mirrored is None or mirrored.shard is not driven.shard:
-            unknown = set(driven.shard.state.offsets.stored)
-            mirrored = _Mirrored(driven.shard, unknown)
-            self._mirrored[driven.index] = mirrored
+    async def _mirror_shard(self, partition: CoordinatorPartition) -> None:
+        mirrored = self._mirrored.get(partition.index)
+        if mirrored is None or mirrored.shard is not partition.shard:
+            unknown = set(partition.shard.state.offsets.stored)
+            mirrored = _Mirrored(partition.shard, unknown)
+            self._mirrored[partition.index] = mirrored
         for group_ids in _slices(_group_ids(mirrored), CHUNK):
             changes = []
             for some in _slices(group_ids, _SLICE):
                 changes += [*_changes(mirrored, some)]
                 await asyncio.sleep(0)
-            if changes and await _is_durable(driven):
-                await self._send(driven, mirrored, changes)
-            if not self._is_owner(driven, mirrored):
+            if changes and await _is_durable(partition):
+                await self._send(partition, mirrored, changes)
+            if not self._is_owner(partition, mirrored):
                 return
 
     async def _send(
-        self, driven: DrivenShard, mirrored: _Mirrored, changes: list[_Change]
+        self,
+        partition: CoordinatorPartition,
+        mirrored: _Mirrored,
+        changes: list[_Change],
     ) -> None:
         failures: list[tuple[GroupId, BaseException]] = []
         try:
@@ -173,7 +176,7 @@ class Mirror:
         unknown = dict(failures)
         changes = [each for each in changes if each.group_id not in unknown]
         results = await asyncio.gather(
-            *(self._send_one(driven, mirrored, change) for change in changes),
+            *(self._send_one(partition, mirrored, change) for change in changes),
             return_exceptions=True,
         )
         for change, result in zip(changes, results, strict=True):
@@ -219,11 +222,11 @@ class Mirror:
         return failures
 
     async def _send_one(
-        self, driven: DrivenShard, mirrored: _Mirrored, change: _Change
+        self, partition: CoordinatorPartition, mirrored: _Mirrored, change: _Change
     ) -> None:
         async with self._in_flight:
-            if not self._is_owner(driven, mirrored):
-                raise LogError(f"{driven.name} was released")
+            if not self._is_owner(partition, mirrored):
+                raise LogError(f"{partition.name} was released")
             group_id = change.group_id
             if change.commits:
                 done = await self._admin.group_offsets.alter(group_id, change.commits)
@@ -266,9 +269,9 @@ class Mirror:
             self._live.remove(group_id)
             _LOGGER.info("group %s: commits are repeated upstream again", group_id)
 
-    def _is_owner(self, driven: DrivenShard, mirrored: _Mirrored) -> bool:
-        is_readable = self._runtime.readable_shard(driven.index) is not None
-        return is_readable and driven.shard is mirrored.shard
+    def _is_owner(self, partition: CoordinatorPartition, mirrored: _Mirrored) -> bool:
+        is_readable = self._runtime.readable_shard(partition.index) is not None
+        return is_readable and partition.shard is mirrored.shard
 
 
 def _group_ids(mirrored: _Mirrored) -> list[GroupId]:
@@ -345,7 +348,7 @@ def _check(done: Results[TopicPartition, None]) -> None:
             raise error
 
 
-async def _is_durable(driven: DrivenShard) -> bool:
+async def _is_durable(partition: CoordinatorPartition) -> bool:
     """Wait until the shard's writes are durable; return False when one failed."""
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -353,5 +356,5 @@ async def _is_durable(driven: DrivenShard) -> bool:
         if not done.done():
             done.set_result(error is None)
 
-    driven.flusher.when_durable(durable)
+    partition.flusher.when_durable(durable)
     return await done

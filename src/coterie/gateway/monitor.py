@@ -68,9 +68,9 @@ def shard_statuses(
     ownership."""
     now_ms = clock()
     for index in sorted(ownership.shards):
-        driven = broker.runtime.shards[index]
+        partition = broker.runtime.shards[index]
         phase = {Phase.ACTIVE: ACTIVE, Phase.LOADING: LOADING}.get(
-            driven.phase, FAILED if ownership.is_failed(index) else ASSIGNED
+            partition.phase, FAILED if ownership.is_failed(index) else ASSIGNED
         )
         progress = ownership.progress(index)
         if phase == LOADING and progress.barrier < 0:

@@ -22,7 +22,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
+from coterie.broker.runtime.shards import (
+    CoordinatorPartition,
+    Loaded,
+    Phase,
+    ShardStore,
+)
 from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.gateway.counts import GatewayCounts
 from coterie.types import LogOffset
@@ -200,7 +205,9 @@ class Ownership:
         Further requests are served until then.
         """
         waiting = [
-            driven for driven in self._runtime.shards if driven.phase is Phase.ACTIVE
+            partition
+            for partition in self._runtime.shards
+            if partition.phase is Phase.ACTIVE
         ]
         left = len(waiting)
 
@@ -213,8 +220,8 @@ class Ownership:
 
         if not waiting:
             written(None)
-        for driven in waiting:
-            driven.flusher.when_durable(written)
+        for partition in waiting:
+            partition.flusher.when_durable(written)
 
     # The lease.
 
@@ -252,16 +259,18 @@ class Ownership:
         started_ms = self._clock()
         opened = shard.opened = self._open_shard(index)
 
-        def load(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
-            def finished(_: DrivenShard) -> None:
+        def load(
+            partition: CoordinatorPartition, loaded: Loaded, failed: Loaded
+        ) -> None:
+            def finished(_: CoordinatorPartition) -> None:
                 if shard.opened is opened:
                     shard.failures, shard.is_active = 0, True
                     self._count_active()
                     self._counts.takeovers += 1
                     self._counts.observe_takeover((self._clock() - started_ms) / 1000)
-                    loaded(driven)
+                    loaded(partition)
 
-            opened.store.load(driven, finished, failed)
+            opened.store.load(partition, finished, failed)
 
         self._runtime.assign(index, opened.store._replace(load=load))
 

@@ -38,7 +38,7 @@ from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.batches import result_batch
 from coterie.broker.runtime.deferred import PendingRequest
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard
+from coterie.broker.runtime.shards import CoordinatorPartition
 from coterie.broker.runtime.system import Scheduler
 from coterie.broker.server.apis.transactions import (
     CheckedCommit,
@@ -131,7 +131,7 @@ class _Commit:
 class _Prepared(NamedTuple):
     """The result of a request that is written upstream, and what it was made with."""
 
-    driven: DrivenShard
+    partition: CoordinatorPartition
     result: Result
     now_ms: int
     present: frozenset[TopicPartition | GroupId]
@@ -224,11 +224,11 @@ class GatewayTransactions:
 
     def _write(self, commit: _Commit) -> None:
         index = commit.checked.shard
-        driven = self.runtime.readable_shard(index)
-        if driven is None:
+        partition = self.runtime.readable_shard(index)
+        if partition is None:
             self._refuse_unowned(commit)
             return
-        writer = driven.flusher
+        writer = partition.flusher
         assert isinstance(writer, ShardWriter)
         shard = self._shards.get(index)
         if shard is None or not shard.is_of(writer):
@@ -326,32 +326,34 @@ class _ShardCommits:
         """Return the records to write. None when a response was sent."""
         runtime, checked = self._runtime, commit.checked
         request = checked.request
-        driven = runtime.readable_shard(self._index)
-        if driven is None or not self.is_of(self._writer):
+        partition = runtime.readable_shard(self._index)
+        if partition is None or not self.is_of(self._writer):
             checked.refuse(ErrorCode.NOT_COORDINATOR)
             return None
         context = runtime.context_of(commit.call)
         pending = PendingRequest(request, context, checked.respond)
         try:
-            result = driven.handle(request, context)
+            result = partition.handle(request, context)
         except ApiError as error:
-            response = driven.shard.refuse(request, context, error.code, error.message)
-            runtime.respond(driven, pending, response)
+            response = partition.shard.refuse(
+                request, context, error.code, error.message
+            )
+            runtime.respond(partition, pending, response)
             return None
         except LogError as error:  # the stored offsets of a group cannot be read
-            _LOGGER.error("%s: a request failed: %s", driven.name, error)
+            _LOGGER.error("%s: a request failed: %s", partition.name, error)
             checked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return None
         except Exception:
-            runtime.stop_after_bug(driven)
+            runtime.stop_after_bug(partition)
             checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
         assert result.response is not None
         if not result.records:
-            runtime.respond(driven, pending, result.response)
+            runtime.respond(partition, pending, result.response)
             return None
-        present = _present(driven.shard.state, request)
-        return _Prepared(driven, result, context.now_ms, present)
+        present = _present(partition.shard.state, request)
+        return _Prepared(partition, result, context.now_ms, present)
 
     def _produce(self, commit: _Commit, prepared: _Prepared) -> None:
         claim = commit.checked.claim
@@ -369,7 +371,7 @@ class _ShardCommits:
             commit.checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
             self._end(producer_id)
             return
-        shard = prepared.driven.shard
+        shard = prepared.partition.shard
 
         def written(outcome: LogOffset | CoterieError) -> None:
             self._in_flight.discard(producer_id)
@@ -378,7 +380,7 @@ class _ShardCommits:
                 return
             following = (sequence + count) & INT32_MAX
             self._keep(producer._replace(base_sequence=following))
-            if prepared.driven.shard is shard:
+            if prepared.partition.shard is shard:
                 self._replay(commit, prepared, outcome)
             else:
                 commit.checked.refuse(ErrorCode.NOT_COORDINATOR)
@@ -396,18 +398,18 @@ class _ShardCommits:
         does not know whether the batch precedes these in the log, and is loaded again.
         """
         runtime, checked = self._runtime, commit.checked
-        driven, result, now_ms, present = prepared
-        if runtime.readable_shard(self._index) is not driven:
+        partition, result, now_ms, present = prepared
+        if runtime.readable_shard(self._index) is not partition:
             checked.refuse(ErrorCode.NOT_COORDINATOR)
             return
-        if not present <= _present(driven.shard.state, checked.request):
+        if not present <= _present(partition.shard.state, checked.request):
             checked.refuse(ErrorCode.NOT_COORDINATOR)
             runtime.reload_shard(self._index)
             return
         try:
-            runtime.replay(driven, result, offset, now_ms)
+            runtime.replay(partition, result, offset, now_ms)
         except Exception:
-            runtime.stop_after_bug(driven)
+            runtime.stop_after_bug(partition)
             checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         assert result.response is not None

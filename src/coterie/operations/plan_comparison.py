@@ -95,15 +95,16 @@ def _changes_of_offsets(item: PlanItem, group: CurrentGroup) -> Iterator[str]:
     compared = {*expected, *group.committed}
     if item.action is Action.DELETE_OFFSETS:  # members may commit for other topics
         compared &= wanted.keys()
-    for at in sorted(compared):
-        before, after = expected.get(at), group.committed.get(at)
-        if at in group.offsets.errors or after in (before, wanted.get(at, before)):
+    for partition in sorted(compared):
+        before, after = expected.get(partition), group.committed.get(partition)
+        is_as_planned = partition in wanted and after == wanted[partition]
+        if partition in group.offsets.errors or after == before or is_as_planned:
             continue
         was, now = _offset_text(before), _offset_text(after)
         change = f"was at {was} and is at {now}"
         if was == now:
             change = "was committed again with other metadata"
-        yield f"{at.topic}-{at.partition} {change}"
+        yield f"{partition.topic}-{partition.partition} {change}"
 
 
 def _offset_text(committed: client.CommittedOffset | None) -> str:

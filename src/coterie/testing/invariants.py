@@ -208,7 +208,7 @@ def _check_topic_index(state: State) -> None:
         for member in group.members.values():
             index.subscribe(group_id, None, member)
         for resolved in group.regexes.values():
-            index.resolve(group_id, None, resolved)
+            index.replace_regex_topics(group_id, None, resolved)
     assert state.topic_index == index, "topic_index"
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.client.loop_thread import LoopThread
 from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
@@ -61,7 +61,7 @@ class Kafka(TopicMethods):
     ) -> None:
         release = load_release(act_as) if act_as is not None else None
         defaults = release.settings if release is not None else {}
-        self._plan = ServerPlan(
+        self._options = ServerOptions(
             settings=make_settings({**SETTINGS, **defaults, **(settings or {})}),
             host="127.0.0.1",
             port=port,
@@ -132,9 +132,9 @@ class Kafka(TopicMethods):
         """The addresses of all nodes, as in "127.0.0.1:40001,127.0.0.1:40002".
 
         They stay the same after `kill` and `restart`."""
-        if not self._plan.ports:
+        if not self._options.ports:
             raise RuntimeError("this Kafka has no address before start()")
-        return ",".join(f"{self._plan.host}:{port}" for port in self._plan.ports)
+        return ",".join(f"{self._options.host}:{port}" for port in self._options.ports)
 
     def start(self) -> None:
         """Start the server.
@@ -145,7 +145,7 @@ class Kafka(TopicMethods):
             raise RuntimeError("this Kafka is already running")
         thread = LoopThread("coterie-kafka")
         server = Server(
-            self._plan,
+            self._options,
             timekeeping=self.clock.timekeeping(),
             wrap_handlers=self._traffic.wrap,
         )
@@ -156,7 +156,7 @@ class Kafka(TopicMethods):
             thread.close()
             raise
         ports = tuple(server.ports)
-        self._plan = replace(self._plan, ports=ports)
+        self._options = replace(self._options, ports=ports)
         self._thread, self._server = thread, server
 
     def close(self) -> None:
@@ -231,7 +231,7 @@ class Kafka(TopicMethods):
 
     def _new_log(self) -> Log | None:
         """Return a log in memory, or None: the server opens the directory."""
-        return MemoryLog() if self._plan.directory is None else None
+        return MemoryLog() if self._options.directory is None else None
 
     async def _attach(self, server: Server) -> None:
         self._traffic.attach(server.assembly.broker, asyncio.get_running_loop())

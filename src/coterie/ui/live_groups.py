@@ -25,7 +25,7 @@ from coterie.operations.exporter.poll import (
     Poll,
     PolledGroup,
     Poller,
-    PollPlan,
+    PollOptions,
     TopicFilter,
 )
 from coterie.operations.hidden_topics import LEFT_OUT
@@ -90,7 +90,7 @@ class LiveGroups:
         self._rebalances = rebalances
         self._polls = Poller(
             admin,
-            PollPlan(
+            PollOptions(
                 selection=Selection(),
                 topics=TopicFilter(),
                 interval_ms=round(interval_s * 1000),

@@ -79,7 +79,7 @@ def test_a_shard_with_requests_is_loaded_next() -> None:
     loading = world.reopened(starts=False)
     loading.start()
     last = loading.runtime.shards[-1]
-    group_id = next(f"g{at}" for at in range(80) if loading.driven(f"g{at}") is last)
+    group_id = next(f"g{at}" for at in range(80) if loading.partition(f"g{at}") is last)
     answers = loading.submit(commit_request(group_id, 1), group_id)
     assert commit_error(answers[0]) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     while last.phase is Phase.LOADING:
@@ -165,7 +165,7 @@ def test_groups_loaded_from_a_snapshot_do_not_count_as_changed() -> None:
     world.call(commit_request("old", 1), "old")
     write(world)
     world.call(commit_request("new", 2), "new")
-    assert world.reopened().driven("new").shard.changed == {"new"}
+    assert world.reopened().partition("new").shard.changed == {"new"}
 
 
 def join_and_sync(world: World, group_id: str) -> m.SyncGroupRequest:

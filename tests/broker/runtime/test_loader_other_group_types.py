@@ -21,10 +21,10 @@ def write(world: World, record_type: int) -> None:
     name = GROUP.encode()
     key = struct.pack(">hh", record_type, len(name)) + name
     value = struct.pack(">hib", 0, 1, 0)  # version, epoch, no tagged fields
-    where = world.driven(GROUP).where
-    offset = world.log.bounds(where).next_offset
+    log_partition = world.partition(GROUP).log_partition
+    offset = world.log.bounds(log_partition).next_offset
     record = LogRecord(offset, world.clock(), key, value, ())
-    world.log.append(where, encode_batch([record], base_offset=offset))
+    world.log.append(log_partition, encode_batch([record], base_offset=offset))
     world.log.flush()
 
 

@@ -256,11 +256,11 @@ def break_partitions(
     """Let the size of some partitions of topic a be a bug."""
     size_bytes = broker.log.size_bytes
     broken = [broker.data.partition("a", index) for index in indexes]
-    places = {each.where for each in broken if each is not None}
+    places = {each.log_partition for each in broken if each is not None}
 
-    def size_or_bug(where: Any) -> int:
-        assert where not in places, "a bug"
-        return size_bytes(where)
+    def size_or_bug(log_partition: Any) -> int:
+        assert log_partition not in places, "a bug"
+        return size_bytes(log_partition)
 
     monkeypatch.setattr(broker.log, "size_bytes", size_or_bug)
 

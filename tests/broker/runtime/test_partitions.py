@@ -41,9 +41,9 @@ def test_only_batches_after_the_saved_producer_state_are_read_at_restart(
     read: list[int] = []
     headers = broker.log.headers
 
-    def counted(where: object, offset: int = 0) -> object:
+    def counted(log_partition: object, offset: int = 0) -> object:
         read.append(offset)
-        return headers(where, offset)  # type: ignore[arg-type]
+        return headers(log_partition, offset)  # type: ignore[arg-type]
 
     broker.log.headers = counted  # type: ignore[method-assign,assignment]
     assert send(broker, BATCHES - 1) == BATCHES - 1
@@ -78,7 +78,7 @@ def test_a_partition_that_is_missing_in_the_log_is_damage_at_start() -> None:
     broker.create("a", partition_count=2)
     missing = broker.data.partition("a", 1)
     assert missing is not None
-    broker.log.delete(missing.where)
+    broker.log.delete(missing.log_partition)
     broker.log.flush()
     with pytest.raises(LogCorrupt, match="partition a-1 is in the catalog and not in"):
         broker.restart()
@@ -89,7 +89,7 @@ def test_a_saved_producer_state_that_cannot_be_decoded_is_a_read_error() -> None
     broker.create("a")
     partition = broker.data.partition("a", 0)
     assert partition is not None
-    broker.log.put(PRODUCERS_SPACE, partition_key(partition.where), b"{")
+    broker.log.put(PRODUCERS_SPACE, partition_key(partition.log_partition), b"{")
     broker.log.flush()
     with pytest.raises(LogCorrupt, match="the saved producer state cannot be decoded"):
         partition.last_stable_offset()

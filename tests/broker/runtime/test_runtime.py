@@ -67,8 +67,8 @@ def test_a_description_has_no_state_that_is_not_durable(ends: str) -> None:
     assert answers == {"g": [], "h": [], "f": []}
     if ends == "killed":
         after = world.reopened()
-        assert after.driven("g").shard.state.consumer_groups == {}
-        assert after.driven("h").shard.state.classic_groups == {}
+        assert after.partition("g").shard.state.consumer_groups == {}
+        assert after.partition("h").shard.state.classic_groups == {}
         assert after.offset("h") == -1
         return
     world.disk_fails = LogError("the disk is on fire") if ends == "failed" else None
@@ -99,7 +99,7 @@ def test_a_shard_without_unflushed_writes_responds_immediately() -> None:
     other = next(
         name
         for name in map(str, range(100))
-        if world.driven(name) is not world.driven("g")
+        if world.partition(name) is not world.partition("g")
     )
     assert len(world.submit(fetch_request(other), other)) == 1
 
@@ -108,7 +108,7 @@ def test_a_record_has_the_time_of_its_write() -> None:
     world = World()
     world.loop.advance(1.5)
     world.call(consumer_join("m"), "g", 1)
-    [batch] = world.log.read(world.driven("g").where, 0, 1 << 30)
+    [batch] = world.log.read(world.partition("g").log_partition, 0, 1 << 30)
     header = read_header(batch)
     times = {record.timestamp_ms for record in decode_records(batch, header)}
     assert times == {world.loop.now_ms}
@@ -120,7 +120,7 @@ def test_a_batch_outside_transactions_has_no_producer() -> None:
     world.call(consumer_join("m"), "g", 1)
     world.call(commit_request("h", 5, metadata="m"), "h")
     for name in "gh":
-        [batch] = world.log.read(world.driven(name).where, 0, 1 << 30)
+        [batch] = world.log.read(world.partition(name).log_partition, 0, 1 << 30)
         header = read_header(batch)
         assert (header.producer_id, header.producer_epoch) == (-1, -1)
         assert (header.base_sequence, header.attributes) == (-1, 0)
@@ -140,9 +140,9 @@ def test_growth_listeners_are_called_once_records_are_durable() -> None:
     world.submit(commit_request("g", 5), "g")
     assert world.grown == []
     world.loop.settle()
-    [(where, size_bytes)] = world.grown
-    assert where == world.driven("g").where
-    assert size_bytes == world.log.size_bytes(where)
+    [(log_partition, size_bytes)] = world.grown
+    assert log_partition == world.partition("g").log_partition
+    assert size_bytes == world.log.size_bytes(log_partition)
 
 
 @pytest.mark.fact("E23-06a")
@@ -151,15 +151,15 @@ def test_the_records_of_one_request_are_one_batch() -> None:
     request = commit_request("g", 5)
     request.topics[0].partitions += commit_request("g", 6, 1).topics[0].partitions
     world.call(request, "g")
-    [batch] = world.log.read(world.driven("g").where, 0, 1 << 20)
+    [batch] = world.log.read(world.partition("g").log_partition, 0, 1 << 20)
     assert read_header(batch).record_count == 2
 
 
 def test_plain_commits_of_one_loop_iteration_are_one_batch() -> None:
     world = World()
     world.call(commit_request("g", 5), "g")
-    where, world.grown = world.driven("g").where, []
-    size_bytes = world.log.size_bytes(where)
+    log_partition, world.grown = world.partition("g").log_partition, []
+    size_bytes = world.log.size_bytes(log_partition)
     answers = [
         world.submit(commit_request("g", 6 + at, partition), "g")
         for at, partition in enumerate([0, 1, 0])
@@ -167,9 +167,11 @@ def test_plain_commits_of_one_loop_iteration_are_one_batch() -> None:
     assert answers == [[], [], []]
     world.loop.settle()
     assert [commit_error(answer) for [answer] in answers] == [0, 0, 0]
-    _, batch = world.log.read(where, 0, 1 << 20)
+    _, batch = world.log.read(log_partition, 0, 1 << 20)
     assert read_header(batch).record_count == 3
-    assert world.grown == [(where, world.log.size_bytes(where) - size_bytes)]
+    assert world.grown == [
+        (log_partition, world.log.size_bytes(log_partition) - size_bytes)
+    ]
     assert (world.offset("g"), world.offset("g", 1)) == (8, 7)
     world = world.reopened()
     assert (world.offset("g"), world.offset("g", 1)) == (8, 7)
@@ -194,7 +196,7 @@ def test_a_batch_over_message_max_bytes_fails_and_changes_nothing(
     refused = world.call(commit_request("g", 5, metadata="m" * 600), "g")
     assert commit_error(refused) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "message.max.bytes" in caplog.text
-    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.partition("g").phase is Phase.ACTIVE
     assert world.offset("g") == -1
 
 
@@ -204,7 +206,7 @@ def test_a_plain_commit_over_message_max_bytes_fails_and_changes_nothing() -> No
     request = commit_request("g", 6)
     request.topics[0].partitions *= 20
     assert commit_error(world.call(request, "g")) == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.partition("g").phase is Phase.ACTIVE
     assert world.offset("g") == 5
 
 
@@ -214,14 +216,14 @@ def test_repeated_commits_of_a_group_are_plain(
     world = World()
     world.call(commit_request("g", 5), "g")
     handled: list[Any] = []
-    driven = world.driven("g")
-    monkeypatch.setattr(driven, "handle", lambda *each: handled.append(each))
+    partition = world.partition("g")
+    monkeypatch.setattr(partition, "handle", lambda *each: handled.append(each))
     assert commit_error(world.call(commit_request("g", 6), "g")) == 0
     assert handled == []
     monkeypatch.undo()
     assert world.offset("g") == 6
-    assert driven.shard.changed == {"g"}
-    assert driven.records_since_snapshot == 2
+    assert partition.shard.changed == {"g"}
+    assert partition.records_since_snapshot == 2
 
 
 # Loading.
@@ -284,9 +286,9 @@ def test_a_member_without_heartbeats_after_a_restart_is_removed() -> None:
     )
     assert world.call(request, "g", 2).error_code == 0
     reopened = world.reopened()
-    assert len(reopened.driven("g").timers) >= 2
+    assert len(reopened.partition("g").timers) >= 2
     reopened.loop.advance(30)
-    assert reopened.driven("g").shard.state.classic_groups["g"].members == {}
+    assert reopened.partition("g").shard.state.classic_groups["g"].members == {}
 
 
 # Timers.
@@ -306,15 +308,15 @@ def test_a_pending_join_group_is_completed_by_its_timer() -> None:
 def test_the_records_of_a_timer_are_written_flushed_and_replayed() -> None:
     world = World()
     assert world.call(consumer_join("m"), "g", 1).error_code == 0
-    driven = world.driven("g")
-    before = world.log.bounds(driven.where).next_offset
+    partition = world.partition("g")
+    before = world.log.bounds(partition.log_partition).next_offset
     world.loop.advance(Settings().group_consumer_session_timeout_ms / 1000)
-    assert driven.shard.state.consumer_groups["g"].members == {}
-    bounds = world.log.bounds(driven.where)
+    assert partition.shard.state.consumer_groups["g"].members == {}
+    bounds = world.log.bounds(partition.log_partition)
     assert bounds.flushed_offset == bounds.next_offset > before
-    assert world.grown[-1][0] == driven.where
+    assert world.grown[-1][0] == partition.log_partition
     reopened = world.reopened()
-    assert reopened.driven("g").shard.state.consumer_groups["g"].members == {}
+    assert reopened.partition("g").shard.state.consumer_groups["g"].members == {}
 
 
 @pytest.mark.fact("E23-15")
@@ -325,7 +327,7 @@ def test_a_timer_whose_records_cannot_be_flushed_changes_nothing() -> None:
     world.loop.advance(Settings().group_consumer_session_timeout_ms / 1000)
     world.disk_fails = None
     world.loop.settle()
-    assert [*world.driven("g").shard.state.consumer_groups["g"].members] == ["m"]
+    assert [*world.partition("g").shard.state.consumer_groups["g"].members] == ["m"]
 
 
 # Events.
@@ -360,7 +362,7 @@ def test_an_event_with_many_records_is_written_in_several_batches() -> None:
     assert topic_id is not None
     world.runtime.broadcast(TopicsDeleted((DeletedTopic("t", topic_id),)))
     world.loop.settle()
-    batches = world.log.read(world.driven("g").where, 0, 1 << 30)
+    batches = world.log.read(world.partition("g").log_partition, 0, 1 << 30)
     assert [read_header(batch).record_count for batch in batches] == [
         2_500,
         1_000,

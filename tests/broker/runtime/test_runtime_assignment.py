@@ -9,7 +9,12 @@ from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
-from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
+from coterie.broker.runtime.shards import (
+    CoordinatorPartition,
+    Loaded,
+    Phase,
+    ShardStore,
+)
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.errors import LogError
 from coterie.wire import messages as m
@@ -42,14 +47,14 @@ class Node(World):
         self.runtime.start(self.shard_count, "__coterie_test")
 
     def store(self, index: int) -> ShardStore:
-        where = LogPartition(TOPIC_ID, index)
+        log_partition = LogPartition(TOPIC_ID, index)
         log = self.logs.get(index)
         if log is None:
             log = self.logs[index] = MemoryLog()
-            log.create(where)
+            log.create(log_partition)
             log.flush()
         flusher = self.flushers[index] = Flusher(log, self.loop, threaded=False)
-        return Loader(log, flusher, Snapshots(log), self.loop).store(where)
+        return Loader(log, flusher, Snapshots(log), self.loop).store(log_partition)
 
     def assign(self, *indexes: int) -> None:
         for index in indexes:
@@ -123,19 +128,19 @@ def test_a_release_of_a_loading_shard_ends_the_load() -> None:
     node = Node()
     loads: list[Loaded] = []
 
-    def load(driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+    def load(partition: CoordinatorPartition, loaded: Loaded, failed: Loaded) -> None:
         loads.append(loaded)
 
     node.runtime.assign(0, node.store(0)._replace(load=load))
     node.runtime.release(0)
-    driven = node.runtime.shards[0]
-    loads[0](driven)
-    assert driven.phase is Phase.UNASSIGNED
+    partition = node.runtime.shards[0]
+    loads[0](partition)
+    assert partition.phase is Phase.UNASSIGNED
     node.runtime.assign(0, node.store(0)._replace(load=load))
-    loads[0](driven)
-    assert driven.phase is Phase.LOADING, "the first load is not the second's"
-    loads[1](driven)
-    assert driven.phase is Phase.ACTIVE
+    loads[0](partition)
+    assert partition.phase is Phase.LOADING, "the first load is not the second's"
+    loads[1](partition)
+    assert partition.phase is Phase.ACTIVE
 
 
 def test_a_shard_waits_only_for_its_own_writes() -> None:

@@ -35,8 +35,8 @@ def test_a_join_whose_write_fails_leaves_no_member() -> None:
     world.disk_fails = LogError("broken")
     refused = world.call(consumer_join("n"), "g", 1)
     assert refused.error_code == ErrorCode.NOT_COORDINATOR
-    assert world.driven("g").phase is Phase.ACTIVE
-    group = world.driven("g").shard.state.consumer_groups["g"]
+    assert world.partition("g").phase is Phase.ACTIVE
+    group = world.partition("g").shard.state.consumer_groups["g"]
     assert list(group.members) == ["m"]
     assert group.is_refresh_due(world.loop.now_ms)
     world.disk_fails = None
@@ -58,7 +58,7 @@ def test_a_failed_flush_fails_requests_and_reloads_the_shard(
     world.call(commit_request("g", 5), "g")
     world.disk_fails = error
     assert commit_error(world.call(commit_request("g", 6), "g")) == code
-    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.partition("g").phase is Phase.ACTIVE
     assert world.offset("g") == 5
     world.disk_fails = None
     assert commit_error(world.call(commit_request("g", 7), "g")) == 0
@@ -78,7 +78,7 @@ def test_a_full_disk_fails_writes_and_serves_reads() -> None:
 def test_a_failed_flush_does_not_reload_shards_without_writes() -> None:
     world = World()
     world.disk_fails = LogError("broken")
-    others = [each for each in world.runtime.shards if each is not world.driven("g")]
+    others = [each for each in world.runtime.shards if each is not world.partition("g")]
     before = [each.shard for each in others]
     world.call(commit_request("g", 5), "g")
     assert [each.shard for each in others] == before
@@ -206,8 +206,8 @@ def test_stored_offsets_that_cannot_be_read_are_an_error_of_their_group(
     world = World(shard_count=1)
     for name in ("g", "h"):
         world.call(commit_request(name, 1), name)
-    driven = world.runtime.shards[0]
-    list(world.snapshots.write(driven, frozenset(driven.shard.changed)))
+    partition = world.runtime.shards[0]
+    list(world.snapshots.write(partition, frozenset(partition.shard.changed)))
     world.flusher.flush()
     reopened = world.reopened()
     get = reopened.log.get

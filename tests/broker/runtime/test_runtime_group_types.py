@@ -34,11 +34,11 @@ def test_a_classic_join_of_a_consumer_group_whose_write_fails_leaves_no_member()
     world.disk_fails = LogError("broken")
     refused = world.call(classic_join(), "g")
     assert refused.error_code == ErrorCode.NOT_COORDINATOR
-    driven = world.driven("g")
-    group = driven.shard.state.consumer_groups["g"]
+    partition = world.partition("g")
+    group = partition.shard.state.consumer_groups["g"]
     assert list(group.members) == ["m"]
-    assert not [key for key in driven.timers.entries if key[-1] == "c"]
+    assert not [key for key in partition.timers.entries if key[-1] == "c"]
     world.disk_fails = None
     assert world.call(classic_join(), "g").error_code == ErrorCode.NONE
-    kinds = {key[0] for key in driven.timers.entries if key[-1] == "c"}
+    kinds = {key[0] for key in partition.timers.entries if key[-1] == "c"}
     assert kinds == {"session", "sync"}

@@ -40,10 +40,10 @@ from tests.support.compiled import skip_if_compiled
 
 
 def steps_of(world: World, index: int = 0) -> Iterator[int]:
-    driven = world.runtime.shards[index]
-    changed = frozenset(driven.shard.changed)
-    driven.shard.changed.clear()
-    return Snapshots(world.log).write(driven, changed)
+    partition = world.runtime.shards[index]
+    changed = frozenset(partition.shard.changed)
+    partition.shard.changed.clear()
+    return Snapshots(world.log).write(partition, changed)
 
 
 def write(world: World) -> None:
@@ -53,7 +53,7 @@ def write(world: World) -> None:
 
 
 def states(world: World) -> list[Any]:
-    return [driven.shard.state for driven in world.runtime.shards]
+    return [partition.shard.state for partition in world.runtime.shards]
 
 
 def counts_reads(world: World) -> list[int]:
@@ -108,7 +108,7 @@ def test_offsets_are_loaded_when_they_are_first_fetched() -> None:
 
     skip_if_compiled(reopened.log)
     reopened.log.get = noting  # type: ignore[method-assign]
-    assert "g" in reopened.driven("g").shard.state.classic_groups
+    assert "g" in reopened.partition("g").shard.state.classic_groups
     assert spaces == []
     assert reopened.offset("g") == 1
     assert spaces == ["snapshot/0/offsets"]
@@ -150,7 +150,7 @@ def test_a_deleted_group_is_removed_by_the_next_snapshot() -> None:
     assert world.call(DeleteGroup("g"), "g").error_code == 0
     write(world)
     reopened = world.reopened()
-    assert reopened.driven("g").shard.state.classic_groups == {}
+    assert reopened.partition("g").shard.state.classic_groups == {}
     assert list(reopened.log.items("snapshot/0/groups")) == []
 
 
@@ -244,7 +244,7 @@ def test_older_records_do_not_replace_the_state_of_a_snapshot(sharing: World) ->
     world.flusher.flush()
     start = Snapshots(world.log).replay_from(0)
     assert start is not None
-    assert start < world.log.bounds(world.driven("c").where).next_offset
+    assert start < world.log.bounds(world.partition("c").log_partition).next_offset
     reopened = world.reopened()
     assert reopened.phases == {Phase.ACTIVE}
     assert consumer_groups(reopened) == consumer_groups(world)
@@ -348,8 +348,8 @@ class Rounds:
 
     def consider(self) -> None:
         """Check now whether a round is due, and run it."""
-        where = self.world.runtime.shards[0].where
-        self.snapshotter.consider(where, CHECK_EVERY_BYTES)
+        log_partition = self.world.runtime.shards[0].log_partition
+        self.snapshotter.consider(log_partition, CHECK_EVERY_BYTES)
         self.world.loop.advance(1)
 
     @property
@@ -400,8 +400,8 @@ def test_the_due_shards_are_searched_once_for_many_bytes_of_growth() -> None:
     world.call(commit_request("g", 1), "g")
     for _ in range(8):
         assert not rounds.staged
-        where = world.runtime.shards[0].where
-        rounds.snapshotter.consider(where, CHECK_EVERY_BYTES // 8)
+        log_partition = world.runtime.shards[0].log_partition
+        rounds.snapshotter.consider(log_partition, CHECK_EVERY_BYTES // 8)
         world.loop.advance(1)
     assert rounds.shards == [0]
 
@@ -498,9 +498,9 @@ def test_groups_of_a_failed_round_are_written_by_the_next_round() -> None:
     world.call(commit_request("g", 1), "g")
     world.disk_fails = LogError("full")
     rounds.consider()
-    assert world.driven("g").phase is Phase.ACTIVE
-    assert "g" in world.driven("g").shard.changed
-    assert world.driven("g").records_since_snapshot == 1
+    assert world.partition("g").phase is Phase.ACTIVE
+    assert "g" in world.partition("g").shard.changed
+    assert world.partition("g").records_since_snapshot == 1
     world.disk_fails = None
     assert rounds.snapshotter._round is None
     world.call(commit_request("h", 2), "h")
@@ -537,7 +537,7 @@ def test_a_bug_in_one_shards_snapshot_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(shard_count=2)
-    names = {world.driven(f"g{at}").index: f"g{at}" for at in range(20)}
+    names = {world.partition(f"g{at}").index: f"g{at}" for at in range(20)}
     for name in names.values():
         world.call(commit_request(name, 1), name)
     rounds = Rounds(world)

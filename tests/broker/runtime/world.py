@@ -19,7 +19,7 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import (
     Timekeeping,
@@ -151,9 +151,9 @@ class World:
 
     def start(self) -> None:
         for index in range(self.shard_count):
-            where = LogPartition(TOPIC_ID, index)
-            if where not in self.log.partitions():
-                self.log.create(where)
+            log_partition = LogPartition(TOPIC_ID, index)
+            if log_partition not in self.log.partitions():
+                self.log.create(log_partition)
         self.flusher.flush()
         self.runtime.start(self.shard_count)
         for index in range(self.shard_count):
@@ -207,12 +207,12 @@ class World:
         (answer,) = answers
         return answer
 
-    def driven(self, group_id: str) -> DrivenShard:
+    def partition(self, group_id: str) -> CoordinatorPartition:
         return self.runtime.shards[self.runtime.shard_of(group_id)]
 
     @property
     def phases(self) -> set[Phase]:
-        return {driven.phase for driven in self.runtime.shards}
+        return {partition.phase for partition in self.runtime.shards}
 
     def offset(self, group_id: str, partition: int = 0) -> int:
         """Fetch the committed offset of a group as a client does."""

@@ -21,7 +21,7 @@ from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.settings import Settings
 from coterie.testing.clock import Clock
 from coterie.types import SecurityProtocol
@@ -150,7 +150,7 @@ class ThreadServer:
     ) -> None:
         release = load_release(act_as) if act_as else None
         defaults = make_settings(release.settings) if release else Settings()
-        plan = ServerPlan(
+        options = ServerOptions(
             settings=replace(defaults, **settings),
             host="127.0.0.1",
             port=0,
@@ -161,7 +161,7 @@ class ThreadServer:
         )
         self._clock = clock
         timekeeping = None if clock is None else clock.timekeeping()
-        self.server = Server(plan, authorizer, timekeeping=timekeeping)
+        self.server = Server(options, authorizer, timekeeping=timekeeping)
         self._log = log or MemoryLog()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server")

@@ -26,7 +26,7 @@ from coterie.broker.server.doctor import (
     FREE_WARNING_BYTES,
     Finding,
     Level,
-    Plan,
+    ServeCommand,
     check_configuration,
     check_directory,
 )
@@ -54,7 +54,7 @@ def _enough_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 40))
 
 
-def plan(**values: Any) -> Plan:
+def plan(**values: Any) -> ServeCommand:
     known = {
         "protocol": PLAINTEXT,
         "host": "127.0.0.1",
@@ -62,7 +62,7 @@ def plan(**values: Any) -> Plan:
         "config": None,
         "directory": None,
     }
-    return Plan(**{**known, **values})
+    return ServeCommand(**{**known, **values})
 
 
 def problems(findings: Iterable[Finding]) -> dict[str, Level]:
@@ -74,7 +74,7 @@ def problems(findings: Iterable[Finding]) -> dict[str, Level]:
     }
 
 
-def checked(settings: Settings, made: Plan) -> dict[str, Level]:
+def checked(settings: Settings, made: ServeCommand) -> dict[str, Level]:
     found = list(check_configuration(settings, made))
     assert all(
         each.advice for each in found if each.level in {Level.WARNING, Level.ERROR}
@@ -93,7 +93,7 @@ def test_the_defaults_on_loopback_have_no_problem() -> None:
 
 class Case(NamedTuple):
     settings: Settings
-    plan: Plan
+    plan: ServeCommand
     expected: dict[str, Level]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.server.secret_files import open_secrets
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.settings import Settings
 
 
@@ -66,10 +66,12 @@ def test_a_server_warns_when_it_starts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tmp_path.chmod(0o755)
-    plan = ServerPlan(settings=Settings(), host="127.0.0.1", port=0, directory=tmp_path)
+    options = ServerOptions(
+        settings=Settings(), host="127.0.0.1", port=0, directory=tmp_path
+    )
 
     async def start_and_stop() -> None:
-        server = Server(plan)
+        server = Server(options)
         await server.start()
         await server.stop()
 

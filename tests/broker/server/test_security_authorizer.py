@@ -22,7 +22,7 @@ from coterie.broker.catalog.configs import broker_config_value
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
 from coterie.broker.server.security import choose_authorizer, is_loopback
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 
@@ -117,8 +117,8 @@ def test_a_server_that_other_machines_can_reach_enforces_acls(
 ) -> None:
     async def answers(host: str, **settings: Any) -> bool:
         """Return whether the anonymous principal has DESCRIBE on the cluster."""
-        plan = ServerPlan(settings=Settings(**settings), host=host, port=0)
-        server = Server(plan)
+        options = ServerOptions(settings=Settings(**settings), host=host, port=0)
+        server = Server(options)
         await server.start(MemoryLog())
         try:
             caller = RequestContext(ANONYMOUS, "127.0.0.1")
@@ -154,13 +154,13 @@ def test_clear_text_passwords_log_a_warning(
 ) -> None:
     async def start_and_stop() -> None:
         settings = Settings(sasl_enabled_mechanisms=mechanisms)
-        plan = ServerPlan(
+        options = ServerOptions(
             settings=settings,
             host=host,
             port=0,
             protocol=SecurityProtocol[protocol],
         )
-        server = Server(plan, AllowAll())
+        server = Server(options, AllowAll())
         await server.start(MemoryLog())
         await server.stop()
 

@@ -48,7 +48,7 @@ class Transactions:
                 self.errors.append(result)
                 return
             origin = Origin(result, 0, *producer[:2])
-            world.driven(group_id).shard.replay(record, origin)
+            world.partition(group_id).shard.replay(record, origin)
 
         world.writer_of(group_id).produce_transactional(batch, 1, "app", done)
 

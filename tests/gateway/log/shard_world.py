@@ -80,7 +80,7 @@ class Node(World):
         return self.upstream.partitions[self.runtime.shard_of(group_id)]
 
     def writer_of(self, group_id: str) -> ShardWriter:
-        writer = self.driven(group_id).flusher
+        writer = self.partition(group_id).flusher
         assert isinstance(writer, ShardWriter)
         return writer
 
@@ -91,7 +91,7 @@ class Node(World):
         )
 
     def is_active(self, group_id: str) -> bool:
-        return self.driven(group_id).phase is Phase.ACTIVE
+        return self.partition(group_id).phase is Phase.ACTIVE
 
     def successor(self, **changes: Any) -> Node:
         """Return another node on the same upstream cluster and loop."""

@@ -41,7 +41,7 @@ class Shard:
             self.results.append(result)
             if isinstance(result, int):
                 origin = Origin(result, 0, *producer[:2])
-                self.node.driven(GROUP).shard.replay(record, origin)
+                self.node.partition(GROUP).shard.replay(record, origin)
 
         writer = self.node.writer_of(GROUP)
         writer.produce_transactional(batch, 1, "app", done)
@@ -61,11 +61,11 @@ class Shard:
 
     @property
     def is_pending(self) -> bool:
-        pending = self.node.driven(GROUP).shard.state.offsets.pending
+        pending = self.node.partition(GROUP).shard.state.offsets.pending
         return LATER.producer_id in pending.transactions
 
     def offset(self, partition: int) -> int | None:
-        stored = self.node.driven(GROUP).shard.state.offsets.stored
+        stored = self.node.partition(GROUP).shard.state.offsets.stored
         found = stored.get(GROUP, "t", partition)
         return None if found is None else found.offset
 

@@ -21,7 +21,7 @@ from coterie.auth.acl import (
 )
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
@@ -185,8 +185,8 @@ async def test_a_missing_api_is_an_error_that_names_the_other_settings(
 
 async def test_bindings_of_a_server_are_copied() -> None:
     upstream = AclAuthorizer([ANONYMOUS])
-    plan = ServerPlan(settings=make_settings({}), host="127.0.0.1", port=0)
-    server = Server(plan, upstream)
+    options = ServerOptions(settings=make_settings({}), host="127.0.0.1", port=0)
+    server = Server(options, upstream)
     await server.start()
     acls = AclAuthorizer()
     try:

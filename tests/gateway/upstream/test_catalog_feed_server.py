@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from coterie.client.options import ClientOptions
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 async def server() -> AsyncIterator[Server]:
     settings = make_settings({"broker.rack": "x,y"})
     server = Server(
-        ServerPlan(settings=settings, host="127.0.0.1", port=0, node_count=2)
+        ServerOptions(settings=settings, host="127.0.0.1", port=0, node_count=2)
     )
     await server.start()
     yield server

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.client.admin.groups import ClusterDescription
 from coterie.errors import CoterieError
-from coterie.operations.exporter.poll import PollPlan, TopicFilter
+from coterie.operations.exporter.poll import PollOptions, TopicFilter
 from coterie.operations.selection import Selection
 from coterie.types import TopicPartition
 from tests.operations.fake_admin import NODE, FakeAdmin, FakeLog, group, member
@@ -54,9 +54,9 @@ def small_cluster() -> ExportedAdmin:
     return admin
 
 
-def plan(**changes: Any) -> PollPlan:
+def options(**changes: Any) -> PollOptions:
     """Return a plan that polls every group each 30 s."""
-    return PollPlan(
+    return PollOptions(
         **{
             "selection": Selection(),
             "topics": TopicFilter(),

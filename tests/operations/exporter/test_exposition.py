@@ -19,7 +19,7 @@ from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group, member
 
-from .exported import NOW_MS, T1, ExportedAdmin, Samples, plan, small_cluster
+from .exported import NOW_MS, T1, ExportedAdmin, Samples, options, small_cluster
 
 GROUP = "kafka_consumergroup_group_"
 KLE = "kafka_consumergroup_"
@@ -28,7 +28,7 @@ KLE = "kafka_consumergroup_"
 def exported(
     admin: ExportedAdmin, style: Style | None = None, *, openmetrics: bool = False
 ) -> Samples:
-    poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
+    poller = Poller(admin, options(), now_ms=lambda: NOW_MS)
     text = render(asyncio.run(poller.poll()), style or Style())
     end = b"# EOF\n" if openmetrics else b""
     body = text.plain(openmetrics=openmetrics, end=end)

@@ -14,7 +14,7 @@ from coterie.errors import ApiError, ConnectionLost
 from coterie.operations.exporter.poll import (
     Poll,
     Poller,
-    PollPlan,
+    PollOptions,
     TopicFilter,
     error_name,
 )
@@ -23,11 +23,11 @@ from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group, member
 
-from .exported import NOW_MS, T0, T1, U0, ExportedAdmin, plan, small_cluster
+from .exported import NOW_MS, T0, T1, U0, ExportedAdmin, options, small_cluster
 
 
-def polled(admin: ExportedAdmin, wanted: PollPlan | None = None) -> Poll:
-    poller = Poller(admin, wanted or plan(), now_ms=lambda: NOW_MS)
+def polled(admin: ExportedAdmin, wanted: PollOptions | None = None) -> Poll:
+    poller = Poller(admin, wanted or options(), now_ms=lambda: NOW_MS)
     return asyncio.run(poller.poll())
 
 
@@ -61,26 +61,26 @@ def test_the_number_of_requests_does_not_depend_on_the_number_of_groups() -> Non
 
 
 def test_topics_filter_partitions_and_groups() -> None:
-    poll = polled(small_cluster(), plan(topics=TopicFilter(("u*",))))
+    poll = polled(small_cluster(), options(topics=TopicFilter(("u*",))))
     assert names(poll) == ["billing"]
     assert poll.log_ends == {U0: 10}
-    poll = polled(small_cluster(), plan(topics=TopicFilter(excludes=("u*",))))
+    poll = polled(small_cluster(), options(topics=TopicFilter(excludes=("u*",))))
     assert names(poll) == ["orders"]
 
 
 def test_groups_are_selected() -> None:
     selection = Selection(globs=("ord*",))
-    assert names(polled(small_cluster(), plan(selection=selection))) == ["orders"]
+    assert names(polled(small_cluster(), options(selection=selection))) == ["orders"]
 
 
 def test_the_cluster_has_the_name_of_the_plan() -> None:
-    poll = polled(small_cluster(), plan(cluster_name="prod"))
+    poll = polled(small_cluster(), options(cluster_name="prod"))
     assert poll.cluster_name == "prod"
 
 
 def test_without_time_lag_nothing_is_queried_for_it() -> None:
     admin = small_cluster()
-    poll = polled(admin, plan(with_time_lag=False))
+    poll = polled(admin, options(with_time_lag=False))
     assert {part.time_lag for each in poll.groups for part in each.partitions} == {None}
     assert "first_records" not in admin.calls
 
@@ -112,7 +112,7 @@ def test_a_poll_in_which_no_node_lists_groups_fails() -> None:
 
 def test_rebalances_between_polls_are_counted() -> None:
     admin = small_cluster()
-    poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
+    poller = Poller(admin, options(), now_ms=lambda: NOW_MS)
     asyncio.run(poller.poll())
     admin.known_groups["orders"] = replace(
         admin.known_groups["orders"], state=GroupState.PREPARING_REBALANCE
@@ -123,7 +123,7 @@ def test_rebalances_between_polls_are_counted() -> None:
 
 def test_an_unavailable_node_does_not_reset_the_counts_of_its_groups() -> None:
     admin = small_cluster()
-    poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
+    poller = Poller(admin, options(), now_ms=lambda: NOW_MS)
     admin.known_groups["orders"] = replace(admin.known_groups["orders"], group_epoch=1)
     asyncio.run(poller.poll())
     hidden = admin.known_groups.pop("orders")
@@ -138,7 +138,7 @@ def test_a_topic_that_was_created_again_between_polls_has_its_own_times() -> Non
     admin = small_cluster()
     admin.topic_ids["t"] = b"1" * 16
     times = iter((100_000, 100_000, 130_000, 130_000))
-    poller = Poller(admin, plan(), now_ms=lambda: next(times))
+    poller = Poller(admin, options(), now_ms=lambda: next(times))
     asyncio.run(poller.poll())
     admin.topic_ids["t"] = b"2" * 16
     admin.known_logs[T0] = FakeLog(0, [125_000] * 200)

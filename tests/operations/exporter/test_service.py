@@ -26,7 +26,7 @@ from coterie.operations.exporter.service import (
 from tests.operations.fake_admin import group
 from tests.support.waiting import eventually
 
-from .exported import ExportedAdmin, Samples, plan, small_cluster
+from .exported import ExportedAdmin, Samples, options, small_cluster
 
 LAG = "kafka_consumergroup_group_lag"
 UP = "coterie_exporter_up"
@@ -45,7 +45,7 @@ class World:
         self.admin = small_cluster()
         self.now_s = 1_000.0
         self.exporter = Exporter(Style(), INTERVAL_S, clock=lambda: self.now_s)
-        self.poller = Poller(self.admin, plan())
+        self.poller = Poller(self.admin, options())
 
     def poll(self) -> bool:
         asyncio.run(self.exporter.poll_and_log(self.poller))
@@ -213,7 +213,7 @@ def test_polls_follow_each_other_without_overlap() -> None:
 
     async def main() -> None:
         exporter = Exporter(Style(), 0.001)
-        wanted = plan(interval_ms=1)
+        wanted = options(interval_ms=1)
         polling = asyncio.ensure_future(poll_forever(lambda: admin, wanted, exporter))
         await admin.has_polled.wait()
         polling.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import ServerPlan
+from coterie.broker.server.server import ServerOptions
 from coterie.testing.control.api import ControlApi
 from coterie.testing.control.http import ControlServer
 from coterie.testing.control.served_kafka import ServedKafka
@@ -26,10 +26,10 @@ class Controlled:
 
     def __init__(self, directory: Path | None = None) -> None:
         settings = make_settings({"group.initial.rebalance.delay.ms": 0})
-        plan = ServerPlan(
+        options = ServerOptions(
             settings=settings, host="127.0.0.1", port=0, directory=directory
         )
-        self.kafka = ServedKafka(plan)
+        self.kafka = ServedKafka(options)
         self.control = ControlServer(ControlApi(self.kafka).routes(), "127.0.0.1", 0)
 
     def __enter__(self) -> HttpClient:

@@ -24,8 +24,8 @@ def result_batch(result: Result, offset: LogOffset, now_ms: int) -> bytes:
     transactional = result.producer_id >= 0
     return encode_batch(
         [
-            LogRecord(offset + at, now_ms, *encode_record(record))
-            for at, record in enumerate(result.records)
+            LogRecord(offset + index, now_ms, *encode_record(record))
+            for index, record in enumerate(result.records)
         ],
         producer=Producer(result.producer_id, result.producer_epoch),
         attributes=TRANSACTIONAL if transactional else 0,
@@ -35,8 +35,10 @@ def result_batch(result: Result, offset: LogOffset, now_ms: int) -> bytes:
 def apply_result(shard: Shard, result: Result, offset: LogOffset, now_ms: int) -> None:
     """Apply the changes of a result and replay its records, as staged at an offset."""
     shard.apply(result)
-    for at, record in enumerate(result.records):
-        origin = Origin(offset + at, now_ms, result.producer_id, result.producer_epoch)
+    for index, record in enumerate(result.records):
+        origin = Origin(
+            offset + index, now_ms, result.producer_id, result.producer_epoch
+        )
         shard.replay(record, origin)
 
 
@@ -44,5 +46,5 @@ def split_result(result: Result) -> Iterator[Result]:
     """Split a result into parts of `BATCH_RECORDS_MAX` records."""
     records = result.records
     yield result._replace(records=records[:BATCH_RECORDS_MAX])
-    for at in range(BATCH_RECORDS_MAX, len(records), BATCH_RECORDS_MAX):
-        yield Result(records=records[at : at + BATCH_RECORDS_MAX])
+    for start in range(BATCH_RECORDS_MAX, len(records), BATCH_RECORDS_MAX):
+        yield Result(records=records[start : start + BATCH_RECORDS_MAX])

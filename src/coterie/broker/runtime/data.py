@@ -130,8 +130,8 @@ class DataPlane:
         assert not self.log.has_staged()
         self.load()
         for partition in list(self._partitions.values()):
-            if self.catalog.topic_name(partition.where.topic_id) is None:
-                del self._partitions[partition.where]
+            if self.catalog.topic_name(partition.log_partition.topic_id) is None:
+                del self._partitions[partition.log_partition]
                 partition.close()
             else:
                 partition.reset()
@@ -176,11 +176,13 @@ class DataPlane:
         if not 0 <= index < topic.partition_count:
             return None
         assert self.catalog.topic_id(topic.name) == topic.topic_id
-        where = LogPartition(topic.topic_id, index)
-        partition = self._partitions.get(where)
+        log_partition = LogPartition(topic.topic_id, index)
+        partition = self._partitions.get(log_partition)
         if partition is None:
-            partition = Partition(TopicPartition(topic.name, index), where, self.log)
-            self._partitions[where] = partition
+            partition = Partition(
+                TopicPartition(topic.name, index), log_partition, self.log
+            )
+            self._partitions[log_partition] = partition
         return partition
 
     def partitions(self) -> Iterator[Partition]:
@@ -193,10 +195,10 @@ class DataPlane:
                 assert partition is not None
                 yield partition
 
-    def notify_growth(self, where: LogPartition, size_bytes: int) -> None:
+    def notify_growth(self, log_partition: LogPartition, size_bytes: int) -> None:
         """Wake fetches of a partition that the coordinator's runtime has written to."""
         assert size_bytes > 0
-        partition = self._partitions.get(where)
+        partition = self._partitions.get(log_partition)
         if partition is not None:
             partition.notify_growth(size_bytes)
 
@@ -226,7 +228,7 @@ class DataPlane:
         settings = self.catalog.settings_of(partition.name.topic)
         start = partition.bounds().log_start_offset
         producer = batch.producer
-        assert partition.where in self._partitions
+        assert partition.log_partition in self._partitions
         if producer is not None:
             duplicate = partition.find_duplicate(producer)
             if duplicate is not None:
@@ -280,10 +282,10 @@ class DataPlane:
     def truncate(self, partition: Partition, before: LogOffset) -> None:
         """Delete all batches that end before an offset (staged)."""
         assert before <= partition.bounds().flushed_offset
-        self.log.truncate(partition.where, before)
+        self.log.truncate(partition.log_partition, before)
 
         def durable(error: ErrorCode) -> None:
-            is_there = partition.where in self._partitions
+            is_there = partition.log_partition in self._partitions
             if error is ErrorCode.NONE and is_there:
                 partition.truncate_producers(before)
 
@@ -299,11 +301,11 @@ class DataPlane:
         if after is None:
             assert before is not None
             for index in range(old_count):
-                where = LogPartition(before.topic_id, index)
-                self.log.delete(where)
+                log_partition = LogPartition(before.topic_id, index)
+                self.log.delete(log_partition)
                 for space in (PRODUCERS_SPACE, COMPACTED_SPACE):
-                    self.log.put(space, partition_key(where), None)
-                deleted = self._partitions.pop(where, None)
+                    self.log.put(space, partition_key(log_partition), None)
+                deleted = self._partitions.pop(log_partition, None)
                 if deleted is not None:
                     deleted.close()
             return

@@ -97,7 +97,7 @@ class DeferredResponses:
         self._is_check_scheduled = False
         self._writes: dict[int, _Write] = {}
 
-    def staged(self, where: LogPartition, size_bytes: int) -> int:
+    def staged(self, log_partition: LogPartition, size_bytes: int) -> int:
         """Register a staged batch; return the sequence number of its write."""
         assert size_bytes > 0
         sequence = self._flusher.next_sequence
@@ -107,7 +107,7 @@ class DeferredResponses:
             write = self._writes[sequence] = _Write()
             self._schedule_check()
             self._flusher.when_durable(lambda error: self._complete(sequence, error))
-        write.growth[where] = write.growth.get(where, 0) + size_bytes
+        write.growth[log_partition] = write.growth.get(log_partition, 0) + size_bytes
         return sequence
 
     def defer(
@@ -151,9 +151,9 @@ class DeferredResponses:
         if self._lease is not None and error is None and not self._lease():
             error = LogError("the lease of this node has ended")
         if error is None:
-            for where, size_bytes in write.growth.items():
+            for log_partition, size_bytes in write.growth.items():
                 for listener in self._growth_listeners:
-                    listener(where, size_bytes)
+                    listener(log_partition, size_bytes)
         for pending, response in write.responses:
             if error is None:
                 pending.respond(response)

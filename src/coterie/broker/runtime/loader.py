@@ -18,7 +18,12 @@ from coterie.broker.coordinator.result import Origin
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.runtime.flusher import Flusher
-from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
+from coterie.broker.runtime.shards import (
+    CoordinatorPartition,
+    Loaded,
+    Phase,
+    ShardStore,
+)
 from coterie.broker.runtime.slices import Slices, Wait
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import EventLoop
@@ -53,54 +58,56 @@ class Loader:
         self._flusher = flusher
         self._snapshots = snapshots
 
-    def store(self, where: LogPartition) -> ShardStore:
+    def store(self, log_partition: LogPartition) -> ShardStore:
         """Return the store of a shard in the loader's log."""
         return ShardStore(
-            where, self._log, self._flusher, self.load, self.slices.prioritize
+            log_partition, self._log, self._flusher, self.load, self.slices.prioritize
         )
 
-    def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+    def load(
+        self, partition: CoordinatorPartition, loaded: Loaded, failed: Loaded
+    ) -> None:
         """Load an empty shard in the background, then call `loaded` or `failed`."""
-        assert driven.phase is Phase.LOADING
+        assert partition.phase is Phase.LOADING
 
         def ended(error: CoterieError | None) -> None:
             if error is not None:
-                _LOGGER.error("%s could not be loaded: %s", driven.name, error)
-                failed(driven)
+                _LOGGER.error("%s could not be loaded: %s", partition.name, error)
+                failed(partition)
 
-        steps = self._steps(driven, driven.shard, loaded)
-        self.slices.add(driven, steps, ended)
+        steps = self._steps(partition, partition.shard, loaded)
+        self.slices.add(partition, steps, ended)
 
     def _steps(
-        self, driven: DrivenShard, shard: Shard, loaded: Loaded
+        self, partition: CoordinatorPartition, shard: Shard, loaded: Loaded
     ) -> Iterator[Wait | None]:
         """Replay a group or a batch in each step.
 
         Stop early when the runtime has replaced the shard by another.
         """
-        index, where = driven.index, driven.where
+        index, log_partition = partition.index, partition.log_partition
         position: LogOffset = 0
         for replay_from in self._snapshots.read(index, shard):
             position = replay_from
             yield None
-        while driven.shard is shard:
-            bounds = self._log.bounds(where)
+        while partition.shard is shard:
+            bounds = self._log.bounds(log_partition)
             if position >= bounds.next_offset:
-                loaded(driven)
+                loaded(partition)
                 return
             if position >= bounds.flushed_offset:
                 yield self._flusher.when_durable
                 continue
-            batches = self._log.read(where, position, READ_BYTES)
+            batches = self._log.read(log_partition, position, READ_BYTES)
             if not batches:
                 position = bounds.flushed_offset
             for batch in batches:
-                position = replay_batch(driven, shard, batch, position)
+                position = replay_batch(partition, shard, batch, position)
                 yield None
 
 
 def replay_batch(
-    driven: DrivenShard, shard: Shard, batch: bytes, position: LogOffset
+    partition: CoordinatorPartition, shard: Shard, batch: bytes, position: LogOffset
 ) -> LogOffset:
     """Replay a batch; return the offset after it. Raises LogCorrupt."""
     try:
@@ -111,7 +118,7 @@ def replay_batch(
         if commits is not None:
             for group_id, topic, offsets in commits:
                 shard.replay_commits(group_id, topic, offsets)
-            driven.records_since_snapshot += header.record_count
+            partition.records_since_snapshot += header.record_count
             return header.last_offset + 1
         producer_id = header.producer_id if header.is_transactional else -1
         for stored in decode_records(batch, header):
@@ -130,7 +137,7 @@ def replay_batch(
                     continue
                 _LOGGER.warning(
                     "%s: a record of an unknown type at offset %d is skipped",
-                    driven.name,
+                    partition.name,
                     stored.offset,
                 )
                 continue
@@ -138,7 +145,7 @@ def replay_batch(
                 stored.offset, stored.timestamp_ms, producer_id, header.producer_epoch
             )
             shard.replay(record, origin)
-            driven.records_since_snapshot += 1
+            partition.records_since_snapshot += 1
     except MalformedFrame as error:
         raise LogCorrupt(f"after offset {position}: {error}") from None
     return header.last_offset + 1

@@ -46,12 +46,16 @@ def retained_from(
     keeps_all_time = settings.retention_ms < 0
     excess_bytes = 0
     if settings.retention_bytes >= 0:
-        excess_bytes = log.size_bytes(partition.where) - settings.retention_bytes
+        excess_bytes = (
+            log.size_bytes(partition.log_partition) - settings.retention_bytes
+        )
     if keeps_all_time and excess_bytes <= 0:
         return None
     oldest_ms = now_ms - settings.retention_ms
     start = None
-    for header in log.headers(partition.where, partition.bounds().log_start_offset):
+    for header in log.headers(
+        partition.log_partition, partition.bounds().log_start_offset
+    ):
         is_old = not keeps_all_time and header.max_timestamp_ms < oldest_ms
         if not is_old and excess_bytes < header.size_bytes:
             break
@@ -86,7 +90,7 @@ def compaction(
     if not settings.compact:
         return
     yield from partition.catch_up()
-    key = partition_key(partition.where)
+    key = partition_key(partition.log_partition)
     stored = log.get(COMPACTED_SPACE, key)
     start = 0 if stored is None else int.from_bytes(stored, "big")
     end = yield from _compaction_end(log, partition, settings, start, now_ms)
@@ -97,7 +101,7 @@ def compaction(
     assert end <= partition.last_stable_offset()
     end = yield from compact(
         log,
-        partition.where,
+        partition.log_partition,
         start=start,
         end=end,
         tombstones_before_ms=now_ms - settings.delete_retention_ms,
@@ -115,16 +119,16 @@ def _compaction_end(
     newest_ms = now_ms - settings.min_compaction_lag_ms
     stable = partition.last_stable_offset()
     oldest_ms, size_bytes, end = -1, 0, -1
-    at = max(start, partition.bounds().log_start_offset)
+    offset = max(start, partition.bounds().log_start_offset)
     while headers := list(
-        islice(log.headers(partition.where, at), HEADERS_PER_STEP + 1)
+        islice(log.headers(partition.log_partition, offset), HEADERS_PER_STEP + 1)
     ):
         for header, following in pairwise(headers):
             if header.last_offset >= stable or header.max_timestamp_ms > newest_ms:
                 break
             oldest_ms = oldest_ms if end >= 0 else header.max_timestamp_ms
             size_bytes += header.size_bytes
-            end = at = header.last_offset + 1
+            end = offset = header.last_offset + 1
             assert following.base_offset >= end
         else:
             if len(headers) > HEADERS_PER_STEP:
@@ -132,7 +136,7 @@ def _compaction_end(
                 continue
         break
     is_overdue = oldest_ms < now_ms - settings.max_compaction_lag_ms
-    total_bytes = log.size_bytes(partition.where)
+    total_bytes = log.size_bytes(partition.log_partition)
     is_dirty = size_bytes >= settings.min_cleanable_dirty_ratio * total_bytes
     return end if end >= 0 and (is_overdue or is_dirty) else start
 
@@ -266,10 +270,18 @@ class LogCleaner:
             partition,
             settings,
             now_ms=now_ms,
-            before=self._compaction_bound(partition.where),
+            before=self._compaction_bound(partition.log_partition),
         )
+        yield from self._while_topic_exists(steps, partition)
+
+    def _while_topic_exists(
+        self, steps: Steps[None], partition: Partition
+    ) -> Steps[None]:
+        """Run the steps, each with the result of the one before, until they end or the
+        topic is deleted."""
+        topic, topic_id = partition.name.topic, partition.log_partition.topic_id
         result: Any = None
-        while catalog.topic_id(topic) == partition.where.topic_id:
+        while self._data.catalog.topic_id(topic) == topic_id:
             try:
                 step = steps.send(result)
             except StopIteration:

@@ -42,10 +42,10 @@ SAVE_EVERY_BATCHES: Final = 5_000
 BATCHES_PER_STEP: Final = 500
 
 
-def partition_key(where: LogPartition) -> bytes:
+def partition_key(log_partition: LogPartition) -> bytes:
     """Return the key of a partition in the spaces beside the log."""
-    assert len(where.topic_id) == 16
-    return where.topic_id + where.partition.to_bytes(4, "big")
+    assert len(log_partition.topic_id) == 16
+    return log_partition.topic_id + log_partition.partition.to_bytes(4, "big")
 
 
 class ReadResult(NamedTuple):
@@ -60,8 +60,8 @@ class ReadResult(NamedTuple):
 class Partition:
     """A partition and the state of its producers.
 
-    `where` identifies it in the log. `version` changes whenever a read may have another
-    result.
+    `log_partition` identifies it in the log. `version` changes whenever a read may have
+    another result.
 
     The coordinator's runtime appends to `__consumer_offsets` directly, so the producer
     state may be older than the log: it covers the batches before `_next_offset`.
@@ -72,15 +72,17 @@ class Partition:
         "_next_offset",
         "_producers",
         "_unsaved_batches",
+        "log_partition",
         "name",
         "polls",
         "version",
-        "where",
     )
 
-    def __init__(self, name: TopicPartition, where: LogPartition, log: Log) -> None:
+    def __init__(
+        self, name: TopicPartition, log_partition: LogPartition, log: Log
+    ) -> None:
         self.name = name
-        self.where = where
+        self.log_partition = log_partition
         self.version = 0
         self.polls: set[Poll] = set()
         self._log = log
@@ -90,7 +92,7 @@ class Partition:
 
     def bounds(self) -> Bounds:
         """Return the offsets of the partition."""
-        return self._log.bounds(self.where)
+        return self._log.bounds(self.log_partition)
 
     def reset(self) -> None:
         """Drop the producer state; it is read from the log when next needed."""
@@ -116,7 +118,7 @@ class Partition:
         header = stored.header
         assert header.base_offset == offset
         assert header.size_bytes == len(stored.data)
-        self._log.append(self.where, stored.data, header)
+        self._log.append(self.log_partition, stored.data, header)
         producer = stored.producer
         if producer is not None:
             producers.record_append(producer, _location(header))
@@ -134,7 +136,7 @@ class Partition:
             self.bounds().next_offset, now_ms, producer_id, epoch, commit=committed
         )
         header = read_header(data)
-        self._log.append(self.where, data, header)
+        self._log.append(self.log_partition, data, header)
         producers.record_marker(
             producer_id, epoch, committed=committed, location=_location(header)
         )
@@ -184,7 +186,7 @@ class Partition:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if not (bytes_max or at_least_one):
             return empty
-        batches = self._log.read(self.where, offset, bytes_max)
+        batches = self._log.read(self.log_partition, offset, bytes_max)
         if batches and len(batches[0]) > bytes_max and not at_least_one:
             return empty
         if not committed:
@@ -231,7 +233,7 @@ class Partition:
             producers, start = self._loaded_producers(), self._next_offset
             if start >= self.bounds().flushed_offset:
                 return
-            headers = self._log.headers(self.where, start)
+            headers = self._log.headers(self.log_partition, start)
             self._read_headers(producers, islice(headers, BATCHES_PER_STEP))
             if self._next_offset == start:
                 return  # compaction removed the others
@@ -241,7 +243,7 @@ class Partition:
         """Return the producer state after all batches, those not flushed included."""
         producers = self._loaded_producers()
         if self._next_offset < self.bounds().flushed_offset:
-            headers = self._log.headers(self.where, self._next_offset)
+            headers = self._log.headers(self.log_partition, self._next_offset)
             self._read_headers(producers, headers)
         return producers
 
@@ -251,7 +253,7 @@ class Partition:
         return self._producers
 
     def _saved_producers(self, log_start_offset: LogOffset) -> ProducerState:
-        saved = self._log.get(PRODUCERS_SPACE, partition_key(self.where))
+        saved = self._log.get(PRODUCERS_SPACE, partition_key(self.log_partition))
         if saved is None:
             self._next_offset = log_start_offset
             return ProducerState()
@@ -281,11 +283,13 @@ class Partition:
             self._unsaved_batches = 0
             value = self._producers.to_value() | {"seen_offset": self._next_offset}
             text = json.dumps(value, separators=(",", ":"))
-            self._log.put(PRODUCERS_SPACE, partition_key(self.where), text.encode())
+            self._log.put(
+                PRODUCERS_SPACE, partition_key(self.log_partition), text.encode()
+            )
 
     def _read_marker(self, offset: LogOffset) -> Marker | None:
         try:
-            [data, *_] = self._log.read(self.where, offset, 1)
+            [data, *_] = self._log.read(self.log_partition, offset, 1)
             return decode_marker(decode_records(data)[0])
         except (MalformedFrame, LookupError, ValueError) as error:
             raise LogCorrupt(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.offsets.plain import commit_plain
 from coterie.broker.coordinator.result import Context
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.record_batch import HEADER_BYTES
 
@@ -27,7 +27,7 @@ class Written(NamedTuple):
 
 
 def write_plain_commit(
-    driven: DrivenShard,
+    partition: CoordinatorPartition,
     request: PlainCommit,
     context: Context,
     batch_bytes_max: int,
@@ -37,11 +37,11 @@ def write_plain_commit(
     Return None, and change nothing, when the general path has to handle the commit: it
     may be refused, or its batch would have more than `batch_bytes_max`.
     """
-    assert driven.phase is Phase.ACTIVE
-    log, where, shard = driven.log, driven.where, driven.shard
-    batch = log.open_batch(where, OPEN_BATCH_BYTES)
+    assert partition.phase is Phase.ACTIVE
+    log, log_partition, shard = partition.log, partition.log_partition, partition.shard
+    batch = log.open_batch(log_partition, OPEN_BATCH_BYTES)
     if batch is None:
-        base_offset, delta = log.next_offset(where), 0
+        base_offset, delta = log.next_offset(log_partition), 0
         batch_bytes, new_bytes = 0, HEADER_BYTES
     else:
         base_offset, delta = batch.base_offset, batch.record_count
@@ -56,7 +56,7 @@ def write_plain_commit(
     assert record_count > 0
     shard.store_commit(request.group_id, offsets)
     for timer in timers:
-        driven.timers.change(timer)
-    log.append_records(where, records, record_count, context.now_ms)
-    driven.records_since_snapshot += record_count
+        partition.timers.change(timer)
+    log.append_records(log_partition, records, record_count, context.now_ms)
+    partition.records_since_snapshot += record_count
     return Written(new_bytes, record_count)

@@ -52,7 +52,7 @@ from coterie.broker.runtime.rebalance_log import (
 )
 from coterie.broker.runtime.shards import (
     PHASE_ERRORS,
-    DrivenShard,
+    CoordinatorPartition,
     Heartbeat,
     Loaded,
     Phase,
@@ -118,7 +118,7 @@ class Runtime:
         self._growth_listeners: list[Callable[[LogPartition, int], None]] = []
         self._is_stopped = False
         self._ticket = 0
-        self.shards: list[DrivenShard] = []
+        self.shards: list[CoordinatorPartition] = []
 
     def on_growth(self, listener: Callable[[LogPartition, int], None]) -> None:
         """Call `listener` when bytes have become durable, with their number."""
@@ -132,33 +132,35 @@ class Runtime:
 
     def _add_shard(self, index: int, name: str) -> None:
         def fire(request: Any) -> None:
-            self._handle_event(driven, request)
+            self._handle_event(partition, request)
 
         timers = TimerTable(self._timers, fire)
-        driven = DrivenShard(index, name, self.make_shard(), timers)
-        self.shards.append(driven)
+        partition = CoordinatorPartition(index, name, self.make_shard(), timers)
+        self.shards.append(partition)
 
     def assign(self, index: int, store: ShardStore) -> None:
         """Load a shard from its store, and then serve it."""
-        driven = self.shards[index]
-        assert driven.phase is Phase.UNASSIGNED
-        driven.store = store
-        driven.where, driven.log, driven.flusher = store.where, store.log, store.flusher
-        driven.deferred = self._deferred_by(store.flusher)
-        driven.reset(self.make_shard(), Phase.LOADING)
-        self._load(driven)
+        partition = self.shards[index]
+        assert partition.phase is Phase.UNASSIGNED
+        partition.store = store
+        partition.log_partition = store.log_partition
+        partition.log = store.log
+        partition.flusher = store.flusher
+        partition.deferred = self._deferred_by(store.flusher)
+        partition.reset(self.make_shard(), Phase.LOADING)
+        self._load(partition)
 
     def release(self, index: int) -> None:
         """Stop serving a shard at once: all its pending requests get NOT_COORDINATOR,
         also those that wait for a write. The shard's flusher may not be shared."""
-        driven = self.shards[index]
-        if driven.phase is Phase.UNASSIGNED:
+        partition = self.shards[index]
+        if partition.phase is Phase.UNASSIGNED:
             return
-        self._stop(driven)
-        driven.reset(self.make_shard(), Phase.UNASSIGNED)
-        driven.events.clear()
-        del self._deferred[driven.flusher]
-        driven.deferred.fail_all(LogError(f"{driven.name} was released"))
+        self._stop(partition)
+        partition.reset(self.make_shard(), Phase.UNASSIGNED)
+        partition.events.clear()
+        del self._deferred[partition.flusher]
+        partition.deferred.fail_all(LogError(f"{partition.name} was released"))
 
     def _deferred_by(self, flusher: Durability) -> DeferredResponses:
         """Return the responses that wait for a flusher."""
@@ -199,70 +201,82 @@ class Runtime:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             respond(self._error_shard.refuse(request, context, code))
             return
-        driven = self.shards[index]
-        if driven.phase is not _ACTIVE or (self.lease and not self.lease()):
-            code = PHASE_ERRORS.get(driven.phase, ErrorCode.NOT_COORDINATOR)
-            if driven.phase is Phase.LOADING and driven.store.prioritize:
-                driven.store.prioritize(driven)
+        partition = self.shards[index]
+        if partition.phase is not _ACTIVE or (self.lease and not self.lease()):
+            code = PHASE_ERRORS.get(partition.phase, ErrorCode.NOT_COORDINATOR)
+            if partition.phase is Phase.LOADING and partition.store.prioritize:
+                partition.store.prioritize(partition)
             respond(self._error_shard.refuse(request, context, code))
             return
         if type(request) is PlainCommit:
-            if self._submit_plain(driven, pending):
+            if self._submit_plain(partition, pending):
                 return
             pending = PendingRequest(request.general(), context, respond)
-        self._submit_general(driven, pending)
+        self._submit_general(partition, pending)
 
-    def _submit_general(self, driven: DrivenShard, pending: PendingRequest) -> None:
+    def _submit_general(
+        self, partition: CoordinatorPartition, pending: PendingRequest
+    ) -> None:
         request, context, respond = pending
         try:
-            result = self._handle(driven, request, context)
+            result = self._handle(partition, request, context)
             if result.response is None:
-                driven.pending[context.ticket] = pending
-            replies = self._apply_and_observe(driven, request, result, context.now_ms)
+                partition.pending[context.ticket] = pending
+            replies = self._apply_and_observe(
+                partition, request, result, context.now_ms
+            )
         except ApiError as error:
-            driven.pending.pop(context.ticket, None)
-            response = driven.shard.refuse(request, context, error.code, error.message)
-            self.respond(driven, pending, response)
+            partition.pending.pop(context.ticket, None)
+            response = partition.shard.refuse(
+                request, context, error.code, error.message
+            )
+            self.respond(partition, pending, response)
             return
         except Exception:
-            driven.pending.pop(context.ticket, None)
-            self.stop_after_bug(driven)
+            partition.pending.pop(context.ticket, None)
+            self.stop_after_bug(partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            respond(driven.shard.refuse(request, context, code))
+            respond(partition.shard.refuse(request, context, code))
             return
         if result.response is not None:
-            self.respond(driven, pending, result.response)
+            self.respond(partition, pending, result.response)
         for waiting, reply in replies:
-            self.respond(driven, waiting, reply)
+            self.respond(partition, waiting, reply)
 
-    def _submit_plain(self, driven: DrivenShard, pending: PendingRequest) -> bool:
+    def _submit_plain(
+        self, partition: CoordinatorPartition, pending: PendingRequest
+    ) -> bool:
         """Write a plain commit and respond; return False, and change nothing, if the
         general path has to handle it."""
         request, context, respond = pending
         try:
             written = write_plain_commit(
-                driven, request, context, self._settings.message_max_bytes
+                partition, request, context, self._settings.message_max_bytes
             )
         except Exception:
-            self.stop_after_bug(driven)
+            self.stop_after_bug(partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            respond(driven.shard.refuse(request, context, code))
+            respond(partition.shard.refuse(request, context, code))
             return True
         if written is None:
             return False
         size_bytes, record_count = written
-        driven.written_sequence = driven.deferred.staged(driven.where, size_bytes)
+        partition.written_sequence = partition.deferred.staged(
+            partition.log_partition, size_bytes
+        )
         if self.metrics is not None:
             self.metrics.offset_commits += record_count
-        self.respond(driven, pending, write_plain_response(request))
+        self.respond(partition, pending, write_plain_response(request))
         return True
 
-    def _handle(self, driven: DrivenShard, request: Any, context: Context) -> Result:
+    def _handle(
+        self, partition: CoordinatorPartition, request: Any, context: Context
+    ) -> Result:
         """Return a shard's result; nothing has changed when it raises ApiError."""
         try:
-            return driven.handle(request, context)
+            return partition.handle(request, context)
         except LogError as error:  # the stored offsets of a group cannot be read
-            _LOGGER.error("%s: a request failed: %s", driven.name, error)
+            _LOGGER.error("%s: a request failed: %s", partition.name, error)
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def refusal(
@@ -272,25 +286,27 @@ class Runtime:
         context = self.context_of(caller)
         return self._error_shard.refuse(request, context, code, message)
 
-    def readable_shard(self, index: int) -> DrivenShard | None:
+    def readable_shard(self, index: int) -> CoordinatorPartition | None:
         """Return a shard if it is loaded. What was read has to wait for its writes."""
         if not self.shards:
             return None
-        driven = self.shards[index]
-        return driven if self._is_serving(driven) else None
+        partition = self.shards[index]
+        return partition if self._is_serving(partition) else None
 
     def session_renewal(self, request: Heartbeat) -> Renew | None:
         """Return a function that renews the session as a repetition of this heartbeat
         would. None when a repetition may have other effects.
         """
         assert self.shards, "heartbeats are stored after start only"
-        driven = self.shards[self.shard_of(request.group_id)]
-        if not self._is_serving(driven):
+        partition = self.shards[self.shard_of(request.group_id)]
+        if not self._is_serving(partition):
             return None
-        return session_renewal(driven, request, self._environment.configs, self.lease)
+        return session_renewal(
+            partition, request, self._environment.configs, self.lease
+        )
 
-    def _is_serving(self, driven: DrivenShard) -> bool:
-        return driven.phase is _ACTIVE and (not self.lease or self.lease())
+    def _is_serving(self, partition: CoordinatorPartition) -> bool:
+        return partition.phase is _ACTIVE and (not self.lease or self.lease())
 
     def context_of(self, caller: Caller, ticket: Ticket = 0) -> Context:
         """Return the context of a request now."""
@@ -311,11 +327,11 @@ class Runtime:
 
         A shard that is loading or stopped handles it once it is loaded.
         """
-        for driven in self.shards:
-            if driven.phase is _ACTIVE:
-                self._handle_event(driven, event)
-            elif driven.phase is not Phase.UNASSIGNED:
-                driven.events.append(event)
+        for partition in self.shards:
+            if partition.phase is _ACTIVE:
+                self._handle_event(partition, event)
+            elif partition.phase is not Phase.UNASSIGNED:
+                partition.events.append(event)
 
     def end_transaction(
         self, shard: int, producer_id: ProducerId, producer_epoch: int, commit: bool
@@ -324,12 +340,12 @@ class Runtime:
 
         A shard that is loading reads the marker from the log.
         """
-        driven = self.shards[shard]
-        offset = driven.log.bounds(driven.where).next_offset
+        partition = self.shards[shard]
+        offset = partition.log.bounds(partition.log_partition).next_offset
         self.replay_marker(shard, producer_id, producer_epoch, commit, offset)
         now_ms = self._clock()
         ends = encode_marker(offset, now_ms, producer_id, producer_epoch, commit=commit)
-        self._append(driven, ends)
+        self._append(partition, ends)
 
     def replay_marker(
         self,
@@ -340,30 +356,30 @@ class Runtime:
         log_offset: LogOffset,
     ) -> None:
         """Replay a marker that is in the shard's log, unless the shard is loading."""
-        driven = self.shards[shard]
-        if driven.phase is not _ACTIVE:
+        partition = self.shards[shard]
+        if partition.phase is not _ACTIVE:
             return
         try:
-            driven.shard.replay_marker(
+            partition.shard.replay_marker(
                 producer_id, producer_epoch, commit=commit, log_offset=log_offset
             )
         except Exception:
-            self.stop_after_bug(driven)
+            self.stop_after_bug(partition)
 
-    def _handle_event(self, driven: DrivenShard, event: Any) -> None:
+    def _handle_event(self, partition: CoordinatorPartition, event: Any) -> None:
         """Handle a timer or another event, which has no response."""
-        if not self._is_serving(driven):
+        if not self._is_serving(partition):
             return
         context = self._event_context()
         try:
-            result = driven.handle(event, context)
+            result = partition.handle(event, context)
             in_batches = type(event) in _IN_BATCHES
             for part in split_result(result) if in_batches else (result,):
-                self._apply_and_reply(driven, event, part, context.now_ms)
+                self._apply_and_reply(partition, event, part, context.now_ms)
         except ApiError as error:
-            _LOGGER.warning("%s: %r was refused: %s", driven.name, event, error)
+            _LOGGER.warning("%s: %r was refused: %s", partition.name, event, error)
         except Exception:
-            self.stop_after_bug(driven)
+            self.stop_after_bug(partition)
 
     def _event_context(self) -> Context:
         assert not self._is_stopped, "no event is handled after stop"
@@ -371,23 +387,23 @@ class Runtime:
         return Context(self._environment, self._clock(), self._ticket)
 
     def _apply_and_reply(
-        self, driven: DrivenShard, event: Any, result: Result, now_ms: int
+        self, partition: CoordinatorPartition, event: Any, result: Result, now_ms: int
     ) -> None:
-        replies = self._apply_and_observe(driven, event, result, now_ms)
+        replies = self._apply_and_observe(partition, event, result, now_ms)
         for pending, reply in replies:
-            self.respond(driven, pending, reply)
+            self.respond(partition, pending, reply)
 
     # Results.
 
     def _apply_and_observe(
-        self, driven: DrivenShard, request: Any, result: Result, now_ms: int
+        self, partition: CoordinatorPartition, request: Any, result: Result, now_ms: int
     ) -> Sequence[tuple[PendingRequest, Struct]]:
         """Apply a result as `_apply` does; count it and log rebalances."""
         if not (result.records or result.changes):
-            return self._apply(driven, result, now_ms)
-        state = driven.shard.state
+            return self._apply(partition, result, now_ms)
+        state = partition.shard.state
         before = groups_before(state, result) if may_rebalance(result) else None
-        replies = self._apply(driven, result, now_ms)
+        replies = self._apply(partition, result, now_ms)
         if before is not None:
             self.rebalances.observe(state, request, result, before, now_ms)
         if self.metrics is not None and result.records:
@@ -395,171 +411,182 @@ class Runtime:
         return replies
 
     def _apply(
-        self, driven: DrivenShard, result: Result, now_ms: int
+        self, partition: CoordinatorPartition, result: Result, now_ms: int
     ) -> Sequence[tuple[PendingRequest, Struct]]:
         """Apply a result; return the pending requests it completes, with responses.
 
         Raises ApiError as `_write` does. Any other exception is a bug.
         """
         if result.records:
-            self._write(driven, result, now_ms)
+            self._write(partition, result, now_ms)
         elif result.changes:
-            driven.version += 1
-            driven.shard.apply(result)
+            partition.version += 1
+            partition.shard.apply(result)
         for timer in result.timers:
-            driven.timers.change(timer)
+            partition.timers.change(timer)
         if not result.replies:
             return ()
-        pop = driven.pending.pop
+        pop = partition.pending.pop
         return [(pop(reply.ticket), reply.response) for reply in result.replies]
 
     def respond(
-        self, driven: DrivenShard, pending: PendingRequest, response: Struct | bytes
+        self,
+        partition: CoordinatorPartition,
+        pending: PendingRequest,
+        response: Struct | bytes,
     ) -> None:
         """Respond once all writes of the shard are durable that the response may depend
         on. The heartbeat of a member depends on groups, and does not wait for
         commits."""
-        sequence = driven.written_sequence
+        sequence = partition.written_sequence
         if type(pending.request) in _HEARTBEATS:
             heartbeat: Any = response
             if not heartbeat.error_code:
-                sequence = driven.group_sequence
-        if sequence <= driven.flusher.durable_sequence:
+                sequence = partition.group_sequence
+        if sequence <= partition.flusher.durable_sequence:
             pending.respond(response)
         else:
-            driven.deferred.defer(sequence, pending, response)
+            partition.deferred.defer(sequence, pending, response)
 
-    def _write(self, driven: DrivenShard, result: Result, now_ms: int) -> None:
+    def _write(
+        self, partition: CoordinatorPartition, result: Result, now_ms: int
+    ) -> None:
         """Apply the changes, replay the records and stage them as one batch.
 
         Raises ApiError, before anything has changed, when the batch is too large
         (E23-06b).
         """
-        offset = driven.log.bounds(driven.where).next_offset
+        offset = partition.log.bounds(partition.log_partition).next_offset
         batch = result_batch(result, offset, now_ms)
         if len(batch) > self._settings.message_max_bytes:
             _LOGGER.error(
                 "%s: a batch of %d bytes is over message.max.bytes (%d)",
-                driven.name,
+                partition.name,
                 len(batch),
                 self._settings.message_max_bytes,
             )
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         last = result.records[-1].key  # handlers put offset commits first
         may_change_groups = bool(result.changes) or type(last) is not OffsetCommitKey
-        driven.version += may_change_groups
-        apply_result(driven.shard, result, offset, now_ms)
-        self._append(driven, batch)
+        partition.version += may_change_groups
+        apply_result(partition.shard, result, offset, now_ms)
+        self._append(partition, batch)
         if may_change_groups:
-            driven.group_sequence = driven.written_sequence
+            partition.group_sequence = partition.written_sequence
 
     def replay(
-        self, driven: DrivenShard, result: Result, offset: LogOffset, now_ms: int
+        self,
+        partition: CoordinatorPartition,
+        result: Result,
+        offset: LogOffset,
+        now_ms: int,
     ) -> None:
         """Apply a result whose records are in the log from `offset` on."""
-        driven.version += 1
-        apply_result(driven.shard, result, offset, now_ms)
-        driven.records_since_snapshot += len(result.records)
-        self._apply(driven, result._replace(records=(), changes=()), now_ms)
+        partition.version += 1
+        apply_result(partition.shard, result, offset, now_ms)
+        partition.records_since_snapshot += len(result.records)
+        self._apply(partition, result._replace(records=(), changes=()), now_ms)
 
-    def _append(self, driven: DrivenShard, batch: bytes) -> None:
+    def _append(self, partition: CoordinatorPartition, batch: bytes) -> None:
         header = read_header(batch)
-        driven.log.append(driven.where, batch, header)
-        driven.written_sequence = driven.deferred.staged(driven.where, len(batch))
-        driven.records_since_snapshot += header.record_count
+        partition.log.append(partition.log_partition, batch, header)
+        partition.written_sequence = partition.deferred.staged(
+            partition.log_partition, len(batch)
+        )
+        partition.records_since_snapshot += header.record_count
 
     # Loading and failures.
 
-    def _load(self, driven: DrivenShard) -> None:
-        shard = driven.shard
+    def _load(self, partition: CoordinatorPartition) -> None:
+        shard = partition.shard
 
         def unless_replaced(callback: Loaded) -> Loaded:
             # The shard may be released, and even assigned again, while it loads.
-            return lambda _: callback(driven) if driven.shard is shard else None
+            return lambda _: callback(partition) if partition.shard is shard else None
 
-        driven.store.load(
-            driven,
+        partition.store.load(
+            partition,
             unless_replaced(self._activate),
             unless_replaced(self._loading_failed),
         )
 
-    def _activate(self, driven: DrivenShard) -> None:
+    def _activate(self, partition: CoordinatorPartition) -> None:
         """Serve requests with a shard that is loaded up to the end of its log."""
-        assert driven.phase is Phase.LOADING
-        bounds = driven.log.bounds(driven.where)
+        assert partition.phase is Phase.LOADING
+        bounds = partition.log.bounds(partition.log_partition)
         assert bounds.next_offset == bounds.flushed_offset
-        driven.phase = Phase.ACTIVE
+        partition.phase = Phase.ACTIVE
         try:
             context = self._event_context()
-            result = driven.shard.after_load(context)
-            for pending, reply in self._apply(driven, result, context.now_ms):
-                self.respond(driven, pending, reply)
+            result = partition.shard.after_load(context)
+            for pending, reply in self._apply(partition, result, context.now_ms):
+                self.respond(partition, pending, reply)
         except Exception:
-            self.stop_after_bug(driven)
-        events, driven.events = driven.events, []
+            self.stop_after_bug(partition)
+        events, partition.events = partition.events, []
         for event in events:
-            self._handle_event(driven, event)
+            self._handle_event(partition, event)
 
     def reload_shard(self, index: int) -> None:
         """Load an active shard again and fail pending requests with NOT_COORDINATOR."""
-        driven = self.shards[index]
-        if driven.phase is _ACTIVE:
-            self._stop(driven)
-            driven.flusher.when_durable(lambda _: self._reload(driven))
+        partition = self.shards[index]
+        if partition.phase is _ACTIVE:
+            self._stop(partition)
+            partition.flusher.when_durable(lambda _: self._reload(partition))
 
-    def _loading_failed(self, driven: DrivenShard) -> None:
-        self._stop(driven)
+    def _loading_failed(self, partition: CoordinatorPartition) -> None:
+        self._stop(partition)
         if self.recover is not None:
-            self.recover(driven.index)
+            self.recover(partition.index)
             return
-        self._scheduler.call_later(RETRY_S, lambda: self._reload(driven))
+        self._scheduler.call_later(RETRY_S, lambda: self._reload(partition))
 
     def stop(self) -> None:
         """Stop firing timers and handling requests."""
         self._is_stopped = True
         self._timers.stop()
-        for driven in self.shards:
-            self._stop(driven)
+        for partition in self.shards:
+            self._stop(partition)
 
     def _flush_failed(self, flusher: Durability) -> None:
         durable = flusher.durable_sequence
-        for driven in self.shards:
-            if driven.written_sequence > durable and driven.flusher is flusher:
-                self._stop(driven)
-                self._reload(driven)
+        for partition in self.shards:
+            if partition.written_sequence > durable and partition.flusher is flusher:
+                self._stop(partition)
+                self._reload(partition)
 
-    def stop_after_bug(self, driven: DrivenShard) -> None:
+    def stop_after_bug(self, partition: CoordinatorPartition) -> None:
         error = sys.exception()
         if isinstance(error, LogError):
-            _LOGGER.error("%s stops and is loaded again: %s", driven.name, error)
+            _LOGGER.error("%s stops and is loaded again: %s", partition.name, error)
         else:
             _LOGGER.exception(
                 "%s: a bug; the shard stops and is loaded from the log again",
-                driven.name,
+                partition.name,
             )
-        self._stop(driven)
-        driven.flusher.when_durable(lambda _: self._reload(driven))
+        self._stop(partition)
+        partition.flusher.when_durable(lambda _: self._reload(partition))
 
-    def _stop(self, driven: DrivenShard) -> None:
+    def _stop(self, partition: CoordinatorPartition) -> None:
         """Remove the shard's timers and fail its pending requests."""
-        if driven.phase in {Phase.STOPPED, Phase.UNASSIGNED}:
+        if partition.phase in {Phase.STOPPED, Phase.UNASSIGNED}:
             return
-        driven.phase = Phase.STOPPED
-        driven.version += 1
-        driven.timers.clear()
-        requests, driven.pending = driven.pending, {}
+        partition.phase = Phase.STOPPED
+        partition.version += 1
+        partition.timers.clear()
+        requests, partition.pending = partition.pending, {}
         for request, context, respond in requests.values():
             code = ErrorCode.NOT_COORDINATOR
-            respond(driven.shard.refuse(request, context, code))
+            respond(partition.shard.refuse(request, context, code))
 
-    def _reload(self, driven: DrivenShard) -> None:
-        if driven.phase is Phase.STOPPED and not self._is_stopped:
+    def _reload(self, partition: CoordinatorPartition) -> None:
+        if partition.phase is Phase.STOPPED and not self._is_stopped:
             self.reloads += 1
             if self.recover is not None:
-                self.recover(driven.index)
+                self.recover(partition.index)
                 return
-            driven.reset(self.make_shard(), Phase.LOADING)
-            self._load(driven)
+            partition.reset(self.make_shard(), Phase.LOADING)
+            self._load(partition)
 
     def _fail_unwritten(
         self, pending: PendingRequest, error: LogError | TimeoutError

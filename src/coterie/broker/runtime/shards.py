@@ -60,7 +60,7 @@ PHASE_ERRORS: Final = {
 """The error response to requests, by phase; a shard in another phase handles them."""
 
 
-Loaded = Callable[["DrivenShard"], None]
+Loaded = Callable[["CoordinatorPartition"], None]
 """A callback after a shard was loaded, or could not be."""
 
 
@@ -72,22 +72,24 @@ class ShardStore(NamedTuple):
     with several stores has a flusher for each, or the same for all.
     """
 
-    where: LogPartition
+    log_partition: LogPartition
     log: Log
     flusher: Durability
-    load: Callable[[DrivenShard, Loaded, Loaded], None]
+    load: Callable[[CoordinatorPartition, Loaded, Loaded], None]
     prioritize: Loaded | None = None
 
 
-class DrivenShard:
-    """A shard and the state that the runtime keeps beside it.
+class CoordinatorPartition:
+    """A partition of `__consumer_offsets`: its groups, which are the shard, and the
+    state that the runtime keeps beside them.
 
     `written_sequence` is the flusher's sequence number of the shard's newest write,
     `group_sequence` that of the newest one with more than offset commits.
     `events` are broadcast events that arrived while the shard was loading.
     `version` changes with every change to the shard's groups except offset commits, and
-    with every change of the phase. `store`, `where`, `log`, `flusher` and `deferred`
-    are set by `Runtime.assign`, and are not used while the shard is unassigned.
+    with every change of the phase. `store`, `log_partition`, `log`, `flusher` and
+    `deferred` are set by `Runtime.assign`, and are not used while the shard is
+    unassigned.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class DrivenShard:
         "handle",
         "index",
         "log",
+        "log_partition",
         "name",
         "pending",
         "phase",
@@ -106,12 +109,11 @@ class DrivenShard:
         "store",
         "timers",
         "version",
-        "where",
         "written_sequence",
     )
 
     store: ShardStore
-    where: LogPartition
+    log_partition: LogPartition
     log: Log
     flusher: Durability
     deferred: DeferredResponses
@@ -138,7 +140,7 @@ class DrivenShard:
 
 
 def session_renewal(
-    driven: DrivenShard,
+    partition: CoordinatorPartition,
     request: Heartbeat,
     configs: GroupConfigView,
     lease: Lease | None,
@@ -150,18 +152,18 @@ def session_renewal(
     groups or the timer have changed, the group has other work to do, or the lease has
     ended.
     """
-    state = driven.shard.state
+    state = partition.shard.state
     session: Session | None
     if isinstance(request, m.HeartbeatRequest):
         session = classic_heartbeat.session_of(state, request)
     else:
         session = consumer_heartbeat.session_of(state, request, configs)
-    entry = None if session is None else driven.timers.entries.get(session.key)
+    entry = None if session is None else partition.timers.entries.get(session.key)
     if session is None or entry is None:
         return None
     # A closure: its variables are faster than attributes, and every heartbeat of a
     # stable group calls it.
-    version, flusher = driven.version, driven.flusher
+    version, flusher = partition.version, partition.flusher
     entries, key = entry.table.entries, entry.key
     assert entries[key] is entry
     assert key == session.key
@@ -169,9 +171,9 @@ def session_renewal(
 
     def renew(now_ms: int) -> bool:
         if (
-            driven.version != version
+            partition.version != version
             # A response may not be sent before the writes it depends on are durable.
-            or driven.group_sequence > flusher.durable_sequence
+            or partition.group_sequence > flusher.durable_sequence
             or entries.get(key) is not entry
             or now_ms >= steady_until_ms
             or (lease is not None and not lease())

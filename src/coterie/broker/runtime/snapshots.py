@@ -37,7 +37,7 @@ from coterie.broker.coordinator.snapshot import (
 from coterie.broker.coordinator.state import State
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.runtime.durability import Durability
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import LogError
 from coterie.types import GroupId, LogOffset
@@ -59,29 +59,31 @@ class Snapshots:
 
     # Writing.
 
-    def write(self, driven: DrivenShard, changed: Collection[GroupId]) -> Iterator[int]:
+    def write(
+        self, partition: CoordinatorPartition, changed: Collection[GroupId]
+    ) -> Iterator[int]:
         """Stage the groups that changed since the last snapshot, one a step.
 
         Each step yields the number of bytes it staged. The last one stages the offset
         to replay from, the end of the log at the time of this call. It stops early when
         the runtime has replaced the shard.
         """
-        replay_from = driven.log.bounds(driven.where).next_offset
-        transactions = take_transactions(driven.shard.state)
+        replay_from = partition.log.bounds(partition.log_partition).next_offset
+        transactions = take_transactions(partition.shard.state)
         index = _OFFSET.pack(replay_from) + transactions
-        return self._write(driven, sorted(changed), index)
+        return self._write(partition, sorted(changed), index)
 
     def _write(
-        self, driven: DrivenShard, changed: Iterable[GroupId], index: bytes
+        self, partition: CoordinatorPartition, changed: Iterable[GroupId], index: bytes
     ) -> Iterator[int]:
-        shard = driven.shard
+        shard = partition.shard
         for group_id in changed:
-            if driven.shard is not shard:
+            if partition.shard is not shard:
                 return
-            as_of = driven.log.bounds(driven.where).next_offset
-            yield self._put_group(driven.index, shard.state, group_id, as_of)
-        if driven.shard is shard:
-            self._log.put(_space(driven.index), _INDEX_KEY, index)
+            as_of = partition.log.bounds(partition.log_partition).next_offset
+            yield self._put_group(partition.index, shard.state, group_id, as_of)
+        if partition.shard is shard:
+            self._log.put(_space(partition.index), _INDEX_KEY, index)
             yield len(index)
 
     def _put_group(
@@ -219,7 +221,7 @@ class RoundSchedule:
 class _Taken(NamedTuple):
     """What a round took from a shard, to return it when the round is abandoned."""
 
-    driven: DrivenShard
+    partition: CoordinatorPartition
     shard: Shard
     changed: frozenset[GroupId]
     records: int
@@ -237,7 +239,7 @@ class Snapshotter:
         self,
         snapshots: Snapshots,
         flusher: Durability,
-        shards: Sequence[DrivenShard],
+        shards: Sequence[CoordinatorPartition],
         scheduler: Scheduler,
         schedule: RoundSchedule | None = None,
     ) -> None:
@@ -253,24 +255,24 @@ class Snapshotter:
         self._taken: list[_Taken] = []
         self._is_complete = False
 
-    def consider(self, where: LogPartition, size_bytes: int) -> None:
+    def consider(self, log_partition: LogPartition, size_bytes: int) -> None:
         """Start a round if one is due, after bytes of a shard have become durable."""
-        assert size_bytes > 0, where
+        assert size_bytes > 0, log_partition
         self._unchecked_bytes += size_bytes
         if self._unchecked_bytes < CHECK_EVERY_BYTES:
             return
         self._unchecked_bytes = 0
         if self._round is not None:
             return
-        due = [driven for driven in self._shards if self._is_due(driven)]
+        due = [partition for partition in self._shards if self._is_due(partition)]
         if due:
             self._round = self._steps(due)
             self._is_complete = False
             self._scheduler.call_later(0, self._run_slice)
 
-    def _is_due(self, driven: DrivenShard) -> bool:
-        due = self._schedule.records_due(driven.index, len(self._shards))
-        return driven.records_since_snapshot >= due
+    def _is_due(self, partition: CoordinatorPartition) -> bool:
+        due = self._schedule.records_due(partition.index, len(self._shards))
+        return partition.records_since_snapshot >= due
 
     def write_all(self) -> None:
         """Stage all changed groups at once."""
@@ -278,27 +280,27 @@ class Snapshotter:
         for _ in self._steps(self._shards):
             pass
 
-    def _steps(self, shards: Sequence[DrivenShard]) -> Iterator[int]:
-        for driven in shards:
-            shard = driven.shard
-            records = driven.records_since_snapshot
-            if driven.phase is Phase.ACTIVE and (records or shard.changed):
+    def _steps(self, shards: Sequence[CoordinatorPartition]) -> Iterator[int]:
+        for partition in shards:
+            shard = partition.shard
+            records = partition.records_since_snapshot
+            if partition.phase is Phase.ACTIVE and (records or shard.changed):
                 changed = frozenset(shard.changed)
                 shard.changed.clear()
-                driven.records_since_snapshot = 0
-                self._taken.append(_Taken(driven, shard, changed, records))
+                partition.records_since_snapshot = 0
+                self._taken.append(_Taken(partition, shard, changed, records))
                 size_bytes = 0
                 try:
-                    for step_bytes in self._snapshots.write(driven, changed):
+                    for step_bytes in self._snapshots.write(partition, changed):
                         size_bytes += step_bytes
                         yield step_bytes
                 except LogError:
                     raise
                 except Exception:
                     # The shard keeps its earlier snapshot, and the others get theirs.
-                    _LOGGER.exception("%s: a bug in writing a snapshot", driven.name)
+                    _LOGGER.exception("%s: a bug in writing a snapshot", partition.name)
                     shard.changed.update(changed)
-                self._schedule.written(driven.index, size_bytes)
+                self._schedule.written(partition.index, size_bytes)
 
     def _run_slice(self) -> None:
         steps = self._round
@@ -330,10 +332,10 @@ class Snapshotter:
 
     def _abandon_round(self) -> None:
         """Mark the groups of the round as changed again."""
-        for driven, shard, changed, records in self._taken:
-            if driven.shard is shard:
+        for partition, shard, changed, records in self._taken:
+            if partition.shard is shard:
                 shard.changed.update(changed)
-                driven.records_since_snapshot += records
+                partition.records_since_snapshot += records
         self._end_round()
 
     def _end_round(self) -> None:

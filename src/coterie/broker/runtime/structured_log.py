@@ -50,9 +50,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        at = datetime.fromtimestamp(record.created, UTC)
+        created = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
-            "time": f"{at:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z",
+            "time": f"{created:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
         }

@@ -140,8 +140,8 @@ class Assembly:
         broker.flusher.flush()
         broker.runtime.start(topic.partition_count)
         for index in range(topic.partition_count):
-            where = LogPartition(topic.topic_id, index)
-            broker.runtime.assign(index, self._loader.store(where))
+            log_partition = LogPartition(topic.topic_id, index)
+            broker.runtime.assign(index, self._loader.store(log_partition))
         self._loader.slices.run()
         broker.catalog.watch(self._topic_changes.add)
         broker.transactions.start()
@@ -172,18 +172,21 @@ class Assembly:
         broker.flusher.close()
         broker.log.close()
 
-    def _compaction_bound(self, where: LogPartition) -> LogOffset | None:
+    def _compaction_bound(self, log_partition: LogPartition) -> LogOffset | None:
         """Return the offset from which compaction has to keep all records.
 
         A shard that starts from its snapshot needs every tombstone since then; a shard
         that is still loading needs all of them. None for other partitions.
         """
         offsets_topic = self.broker.catalog.topics.get(OFFSETS_TOPIC)
-        if offsets_topic is None or offsets_topic.topic_id != where.topic_id:
+        if offsets_topic is None or offsets_topic.topic_id != log_partition.topic_id:
             return None
-        if self.broker.runtime.shards[where.partition].phase is not Phase.ACTIVE:
+        if (
+            self.broker.runtime.shards[log_partition.partition].phase
+            is not Phase.ACTIVE
+        ):
             return 0
-        return self._snapshots.replay_from(where.partition)
+        return self._snapshots.replay_from(log_partition.partition)
 
 
 def coordinator_environment(

@@ -61,7 +61,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-class Plan(NamedTuple):
+class ServeCommand(NamedTuple):
     """The command line of a server to check. `directory` is None for none."""
 
     protocol: SecurityProtocol
@@ -71,13 +71,13 @@ class Plan(NamedTuple):
     directory: Path | None
 
 
-def check_configuration(settings: Settings, plan: Plan) -> Iterator[Finding]:
+def check_configuration(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
     """Yield findings about settings, files with secrets and limits."""
     yield Finding(Level.OK, "settings", "all settings are valid")
-    if not is_loopback(plan.host):
-        yield from _check_exposure(settings, plan)
-    yield from _check_tls(settings, plan)
-    yield from _check_users(settings, plan)
+    if not is_loopback(command.host):
+        yield from _check_exposure(settings, command)
+    yield from _check_tls(settings, command)
+    yield from _check_users(settings, command)
     if not settings.log_flush_sync:
         yield Finding(
             Level.WARNING,
@@ -85,14 +85,14 @@ def check_configuration(settings: Settings, plan: Plan) -> Iterator[Finding]:
             "log.flush.sync=false: a power failure loses acknowledged writes",
             "remove the setting, except for measurements",
         )
-    yield from _check_secrets(settings, plan)
+    yield from _check_secrets(settings, command)
     yield from _check_open_files(settings)
 
 
-def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
+def _check_exposure(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
     """Yield findings about a server that other machines can connect to."""
-    where = plan.host or "every address"
-    if plan.advertised is None and plan.host in {"", "0.0.0.0", "::"}:  # noqa: S104
+    where = command.host or "every address"
+    if command.advertised is None and command.host in {"", "0.0.0.0", "::"}:  # noqa: S104
         yield Finding(
             Level.WARNING,
             "advertised",
@@ -108,7 +108,7 @@ def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
             "everything",
             "set authorizer=acl and super.users, or listen on 127.0.0.1",
         )
-    elif not settings.super_users and not _count(plan, EntryKind.ACL):
+    elif not settings.super_users and not _count(command, EntryKind.ACL):
         yield Finding(
             Level.ERROR,
             "authorizer",
@@ -116,7 +116,7 @@ def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
             "may do anything",
             "set super.users, for example --set super.users=User:admin",
         )
-    if plan.protocol is SecurityProtocol.PLAINTEXT:
+    if command.protocol is SecurityProtocol.PLAINTEXT:
         yield Finding(
             Level.WARNING,
             "encryption",
@@ -124,7 +124,7 @@ def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
             "listen with SASL_SSL or SSL (docs/security.md)",
         )
     elif (
-        plan.protocol is SecurityProtocol.SASL_PLAINTEXT
+        command.protocol is SecurityProtocol.SASL_PLAINTEXT
         and "PLAIN" in settings.sasl_enabled_mechanisms
     ):
         yield Finding(
@@ -135,11 +135,11 @@ def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _check_tls(settings: Settings, plan: Plan) -> Iterator[Finding]:
-    if not plan.protocol.has_tls:
+def _check_tls(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
+    if not command.protocol.has_tls:
         return
     try:
-        make_tls_context(settings, client_certificates=not plan.protocol.has_sasl)
+        make_tls_context(settings, client_certificates=not command.protocol.has_sasl)
         keystore = Path(settings.ssl_keystore_location).read_text(encoding="utf-8")
         ends = _certificate_end(keystore)
     except (SettingError, OSError, ValueError) as error:
@@ -168,8 +168,8 @@ def _certificate_end(pem: str) -> datetime:
     return ends
 
 
-def _check_users(settings: Settings, plan: Plan) -> Iterator[Finding]:
-    if not plan.protocol.has_sasl:
+def _check_users(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
+    if not command.protocol.has_sasl:
         return
     in_file = 0
     if settings.sasl_users_file:
@@ -178,7 +178,7 @@ def _check_users(settings: Settings, plan: Plan) -> Iterator[Finding]:
         except SettingError as error:
             yield Finding(Level.ERROR, "users", str(error), "correct the users file")
             return
-    if in_file or _count(plan, EntryKind.SCRAM_CREDENTIAL):
+    if in_file or _count(command, EntryKind.SCRAM_CREDENTIAL):
         yield Finding(Level.OK, "users", "there are SASL users")
         return
     yield Finding(
@@ -189,12 +189,12 @@ def _check_users(settings: Settings, plan: Plan) -> Iterator[Finding]:
     )
 
 
-def _check_secrets(settings: Settings, plan: Plan) -> Iterator[Finding]:
+def _check_secrets(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
     if sys.platform == "win32":  # files have no modes
         message = "access of other users to secrets and data is not checked on Windows"
         yield Finding(Level.NOTE, "secrets", message)
         return
-    found = list(open_secrets(settings, plan.config, plan.directory))
+    found = list(open_secrets(settings, command.config, command.directory))
     for each in found:
         message = f"other users can read {each.path}, which has {each.content}"
         advice = f"{each.remedy} {each.path}"
@@ -352,11 +352,11 @@ def _check_batches(path: Path, size: int) -> None:
         at = end
 
 
-def _count(plan: Plan, kind: EntryKind) -> int:
+def _count(command: ServeCommand, kind: EntryKind) -> int:
     """Return the number of entries of a kind in the store; 0 if it cannot be read."""
-    if plan.directory is None:
+    if command.directory is None:
         return 0
     try:
-        return len(JournalView(StoreFile(plan.directory)).items(space_of(kind)))
+        return len(JournalView(StoreFile(command.directory)).items(space_of(kind)))
     except (SettingError, LogError):
         return 0

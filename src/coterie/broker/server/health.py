@@ -143,7 +143,7 @@ class Health:
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether clients can use all groups and topics, and what is missing."""
         broker = self._broker
-        phases = Counter(driven.phase for driven in broker.runtime.shards)
+        phases = Counter(partition.phase for partition in broker.runtime.shards)
         loaded, total = phases[Phase.ACTIVE], phases.total()
         missing = []
         if self._is_stopping:

@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer.group import ConsumerGroupState
 from coterie.broker.runtime.metrics import Metrics
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"
 MANAGER: Final = "kafka_coordinator_group_GroupMetadataManager_"
@@ -43,7 +43,7 @@ _PHASES: Final = {
 class GroupMetrics(Collector):
     """The metrics of a server, and their registry."""
 
-    def __init__(self, shards: Iterable[DrivenShard]) -> None:
+    def __init__(self, shards: Iterable[CoordinatorPartition]) -> None:
         self.registry = CollectorRegistry()
         self._shards = shards
         rebalance = Histogram(
@@ -84,11 +84,11 @@ class GroupMetrics(Collector):
         )
 
     def _gauges(self) -> Iterator[Metric]:
-        phases = Counter(driven.phase for driven in self._shards)
+        phases = Counter(partition.phase for partition in self._shards)
         by_phase = {word: phases[phase] for word, phase in _PHASES.items()}
         for name in ("num_partitions", "partition_count"):
             yield _gauge(f"{PREFIX}{name}", "shards by phase", "state", by_phase)
-        states = [driven.shard.state for driven in self._shards]
+        states = [partition.shard.state for partition in self._shards]
         classic = [group for state in states for group in state.classic_groups.values()]
         consumer = [
             group for state in states for group in state.consumer_groups.values()

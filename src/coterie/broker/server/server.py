@@ -52,7 +52,7 @@ the decoder of large batches. Python's default, 5 ms, would delay every client."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlan:
+class ServerOptions:
     """The parameters of a server.
 
     `directory` is None for a log in memory. Node 1 listens on `port`, further nodes on
@@ -89,13 +89,13 @@ class Server:
 
     def __init__(
         self,
-        plan: ServerPlan,
+        options: ServerOptions,
         authorizer: Authorizer | None = None,
         *,
         timekeeping: Timekeeping | None = None,
         wrap_handlers: Callable[[Handlers], Handlers] | None = None,
     ) -> None:
-        self._plan = plan
+        self._options = options
         self._authorizer = authorizer
         self._wrap_handlers = wrap_handlers
         self._timekeeping = timekeeping
@@ -129,35 +129,35 @@ class Server:
         `log` is used instead of the plan's directory. Raises LogError, SettingError,
         and OSError when an address is unavailable.
         """
-        plan = self._plan
+        options = self._options
         security = Security(
-            plan.protocol, plan.settings, self._credential, self._stand_in
+            options.protocol, options.settings, self._credential, self._stand_in
         )
-        _warn_of_cleartext_passwords(plan)
-        passwords = _read_users_file(plan.settings)
-        for each in open_secrets(plan.settings, plan.config, plan.directory):
+        _warn_of_cleartext_passwords(options)
+        passwords = _read_users_file(options.settings)
+        for each in open_secrets(options.settings, options.config, options.directory):
             _LOGGER.warning("%s", each)
         assembly = Assembly(
-            plan.settings,
-            log or _open_log(plan),
-            node_count=plan.node_count,
+            options.settings,
+            log or _open_log(options),
+            node_count=options.node_count,
             authorizer=self._authorizer
-            or choose_authorizer(plan.settings, [plan.host]),
+            or choose_authorizer(options.settings, [options.host]),
             timekeeping=self._timekeeping,
         )
         self._assembly = assembly
         handlers = AuditLog().wrap(HANDLERS)
-        if plan.release is not None:
-            versions = partial(api_versions, release=plan.release)
+        if options.release is not None:
+            versions = partial(api_versions, release=options.release)
             handlers = {**handlers, ApiKey.API_VERSIONS: versions}
         if self._wrap_handlers is not None:
             handlers = self._wrap_handlers(handlers)
         connections = Connections(
-            plan.settings,
+            options.settings,
             handlers,
             security,
-            has_fast_paths=self._wrap_handlers is None and plan.release is None,
-            release=plan.release,
+            has_fast_paths=self._wrap_handlers is None and options.release is None,
+            release=options.release,
         )
         self._listener = Listener(connections)
         try:
@@ -171,19 +171,21 @@ class Server:
             raise
 
     async def _listen(self, listener: Listener) -> None:
-        plan = self._plan
+        options = self._options
         loop = asyncio.get_running_loop()
-        for at in range(plan.node_count):
-            host = _advertised(plan)
-            node = Node(at + 1, host, 0, self.assembly.broker, plan.protocol)
+        for at in range(options.node_count):
+            host = _advertised(options)
+            node = Node(at + 1, host, 0, self.assembly.broker, options.protocol)
             self.nodes.append(node)
-            port = plan.port + at if plan.port else 0
-            if plan.ports:
-                port = plan.ports[at]
+            port = options.port + at if options.port else 0
+            if options.ports:
+                port = options.ports[at]
             accept = partial(ClientConnection, node, listener.connections, loop)
-            bound = await listener.listen(accept, plan.host, port)
+            bound = await listener.listen(accept, options.host, port)
             self.ports.append(bound)
-            node.port = plan.advertised_port + at if plan.advertised_port else bound
+            node.port = (
+                options.advertised_port + at if options.advertised_port else bound
+            )
 
     def _credential(
         self, user: str, mechanism: ScramMechanism
@@ -217,23 +219,23 @@ class Server:
                 len(changed),
                 len(passwords),
             )
-        if self._plan.protocol.has_sasl and not broker.catalog.users.names():
+        if self._options.protocol.has_sasl and not broker.catalog.users.names():
             _LOGGER.warning(
                 "there are no users, so no client can authenticate: stop the server "
                 "and add one with coterie users add, or set sasl.users.file"
             )
 
     async def _start_metrics(self, connections: Connections) -> None:
-        port = self._plan.metrics_port
+        port = self._options.metrics_port
         if port is None:
             return
         # Imported here, as the library delays the start of a server without metrics.
         from coterie.broker.server.monitoring import Monitoring
 
         self._monitoring = Monitoring(
-            self.assembly.broker, connections, self._plan.directory
+            self.assembly.broker, connections, self._options.directory
         )
-        self.metrics_port = await self._monitoring.start(self._plan.host, port)
+        self.metrics_port = await self._monitoring.start(self._options.host, port)
 
     async def stop(self) -> None:
         """Stop accepting, make everything durable, and close the log."""
@@ -267,14 +269,14 @@ class Server:
         return self._listener.connections
 
 
-async def serve(plan: ServerPlan, ready: Callable[[Server], None]) -> None:
+async def serve(options: ServerOptions, ready: Callable[[Server], None]) -> None:
     """Serve until SIGTERM or SIGINT; call `ready` with the server once it accepts.
 
     Raises LogError and OSError as `Server.start` does.
     """
     stopped = asyncio.Event()
     with handle_signals(STOP_SIGNALS, lambda _: stopped.set()):
-        server = Server(plan)
+        server = Server(options)
         await server.start()
         tune_interpreter()
         ready(server)
@@ -299,29 +301,29 @@ def _read_users_file(settings: Settings) -> Mapping[str, str]:
     return read_users_file(Path(settings.sasl_users_file))
 
 
-def _warn_of_cleartext_passwords(plan: ServerPlan) -> None:
-    is_clear = plan.protocol is SecurityProtocol.SASL_PLAINTEXT
+def _warn_of_cleartext_passwords(options: ServerOptions) -> None:
+    is_clear = options.protocol is SecurityProtocol.SASL_PLAINTEXT
     if (
         is_clear
-        and "PLAIN" in plan.settings.sasl_enabled_mechanisms
-        and not is_loopback(plan.host)
+        and "PLAIN" in options.settings.sasl_enabled_mechanisms
+        and not is_loopback(options.host)
     ):
         _LOGGER.warning(
             "PLAIN is enabled without TLS, and other machines can connect to %s: "
             "passwords cross the network in clear text; listen with SASL_SSL, or "
             "enable only SCRAM mechanisms",
-            plan.host or "every address",
+            options.host or "every address",
         )
 
 
-def _open_log(plan: ServerPlan) -> Log:
-    if plan.directory is None:
+def _open_log(options: ServerOptions) -> Log:
+    if options.directory is None:
         return MemoryLog()
     return JournalLog(
-        plan.directory,
-        is_synced=plan.settings.log_flush_sync,
+        options.directory,
+        is_synced=options.settings.log_flush_sync,
         verify=True,
-        journal_bytes=plan.settings.log_journal_bytes,
+        journal_bytes=options.settings.log_journal_bytes,
     )
 
 
@@ -330,8 +332,8 @@ def _address(node: Node) -> str:
     return f"{host}:{node.port}"
 
 
-def _advertised(plan: ServerPlan) -> str:
+def _advertised(options: ServerOptions) -> str:
     """Return the host that clients connect to."""
-    if plan.advertised_host is not None:
-        return plan.advertised_host
-    return "127.0.0.1" if plan.host in {"", "0.0.0.0", "::"} else plan.host  # noqa: S104
+    if options.advertised_host is not None:
+        return options.advertised_host
+    return "127.0.0.1" if options.host in {"", "0.0.0.0", "::"} else options.host  # noqa: S104

@@ -19,7 +19,7 @@ from coterie.errors import SettingError
 from coterie.portable_os import STOP_SIGNALS, handle_signals
 
 if TYPE_CHECKING:
-    from coterie.operations.exporter.poll import PollPlan
+    from coterie.operations.exporter.poll import PollOptions
     from coterie.operations.exporter.service import Exporter
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9308"
@@ -118,22 +118,22 @@ def run_export(options: argparse.Namespace) -> int:
     from coterie.operations.exporter.names import NAMES
     from coterie.operations.exporter.service import Exporter
 
-    plan = _plan(options)
+    poll_options = _poll_options(options)
     style = Style(
         names=NAMES[options.names],
         granularity=Granularity(options.by),
         with_member_labels=options.member_labels,
     )
-    exporter = Exporter(style, plan.interval_ms / 1000)
+    exporter = Exporter(style, poll_options.interval_ms / 1000)
     if options.once:
-        return asyncio.run(_print_once(options, plan, exporter))
+        return asyncio.run(_print_once(options, poll_options, exporter))
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        asyncio.run(_serve(options, plan, exporter))
+        asyncio.run(_serve(options, poll_options, exporter))
     except OSError as error:
         host, port = options.listen
         sys.stderr.write(f"coterie: cannot listen on {host}:{port}: {error}\n")
@@ -141,13 +141,13 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(options: argparse.Namespace) -> PollPlan:
-    from coterie.operations.exporter.poll import PollPlan, TopicFilter
+def _poll_options(options: argparse.Namespace) -> PollOptions:
+    from coterie.operations.exporter.poll import PollOptions, TopicFilter
 
     selection = read_selection(options)
     # Partitions are filtered by topic as they are polled, without a query of its own.
     topics = (*sorted(selection.topics), *options.topic_glob)
-    return PollPlan(
+    return PollOptions(
         selection=replace(selection, topics=frozenset()),
         topics=TopicFilter(topics, tuple(options.exclude_topic)),
         interval_ms=options.interval,
@@ -158,13 +158,13 @@ def _plan(options: argparse.Namespace) -> PollPlan:
 
 
 async def _print_once(
-    options: argparse.Namespace, plan: PollPlan, exporter: Exporter
+    options: argparse.Namespace, poll_options: PollOptions, exporter: Exporter
 ) -> int:
     from coterie.operations.exporter.poll import Poller
     from coterie.operations.hidden_topics import LEFT_OUT
 
     async with connect.open_admin(options) as admin:
-        if not await exporter.poll(Poller(admin, plan)):
+        if not await exporter.poll(Poller(admin, poll_options)):
             sys.stderr.write(f"coterie: {printable(exporter.error or '')}\n")
             return 1
     # The textfile collector exports the same names of its own process.
@@ -181,7 +181,7 @@ async def _print_once(
 
 
 async def _serve(
-    options: argparse.Namespace, plan: PollPlan, exporter: Exporter
+    options: argparse.Namespace, poll_options: PollOptions, exporter: Exporter
 ) -> None:
     import asyncio
 
@@ -192,7 +192,7 @@ async def _serve(
 
     connect.read_target(options)  # an invalid setting ends the command at once
     polling = partial(
-        poll_forever, partial(connect.open_admin, options), plan, exporter
+        poll_forever, partial(connect.open_admin, options), poll_options, exporter
     )
     serving = asyncio.ensure_future(serve(exporter, polling, options.listen, ready))
     with (

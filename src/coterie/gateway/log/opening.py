@@ -18,7 +18,7 @@ from typing import Final
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.loader import replay_batch
 from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import DrivenShard, Loaded, ShardStore
+from coterie.broker.runtime.shards import CoordinatorPartition, Loaded, ShardStore
 from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.errors import (
@@ -124,8 +124,8 @@ class Opening:
         self._dropped = 0
         self._since_ms = 0
         self._renew_at_ms = 0
-        where = LogPartition(context.topic.topic_id, index)
-        self.log = ShardLog(where)
+        log_partition = LogPartition(context.topic.topic_id, index)
+        self.log = ShardLog(log_partition)
         self.writer = ShardWriter(
             self.log,
             context.upstream,
@@ -146,7 +146,7 @@ class Opening:
         self.writer.before_replay = self.tail.after
         self.writer.on_failure(self._writer_failed)
         self.store = ShardStore(
-            where,
+            log_partition,
             self.log,
             self.writer,
             self.load,
@@ -171,10 +171,12 @@ class Opening:
             self._timer.cancel()
         self.writer.close(LogError(f"shard {self._index} was released"))
 
-    def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+    def load(
+        self, partition: CoordinatorPartition, loaded: Loaded, failed: Loaded
+    ) -> None:
         """Take the shard over, and call one of the callbacks."""
         assert not self._is_loaded
-        self._driven, self._loaded, self._failed = driven, loaded, failed
+        self._driven, self._loaded, self._failed = partition, loaded, failed
         # Not when the response arrives: it may be late, and another node have got a
         # later producer, with another id if upstream has forgotten this one.
         self._since_ms = self._context.wall()
@@ -391,10 +393,10 @@ class Opening:
             if lease is None or lease():
                 self._reload()
             return
-        offset = self.log.next_offset(self.log.where)
+        offset = self.log.next_offset(self.log.log_partition)
         batch = self._encode_barrier(is_repeated=True)
         header = read_header(batch)._replace(base_offset=offset)
-        self.log.append(self.log.where, batch, header)
+        self.log.append(self.log.log_partition, batch, header)
         self.writer.wake()
 
     def _retry(self, job: Callable[[], None]) -> None:

@@ -24,11 +24,11 @@ class ShardLog(Log):
     """The log of one shard, written by a `ShardWriter`. It holds nothing that is
     durable: loading fetches from the upstream cluster."""
 
-    def __init__(self, where: LogPartition) -> None:
+    def __init__(self, log_partition: LogPartition) -> None:
         super().__init__()
-        self.where = where
-        self._load_part(StoredPartition(where, 0))
-        self._part = self._parts[where]
+        self.log_partition = log_partition
+        self._load_part(StoredPartition(log_partition, 0))
+        self._part = self._parts[log_partition]
         self._part.size_bytes = 0
 
     def reset(self, end: LogOffset) -> None:

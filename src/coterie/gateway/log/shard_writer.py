@@ -152,7 +152,7 @@ class ShardWriter(Durability):
         self._clock = clock
         self._on_fenced = on_fenced
         self._batch_bytes_max = batch_bytes_max
-        self._partition = log.where.partition
+        self._partition = log.log_partition.partition
         self._listeners: list[Callable[[LogError], None]] = []
         self.upstream_end: LogOffset = 0
         """The offset in upstream's partition after the newest acknowledged batch, or a

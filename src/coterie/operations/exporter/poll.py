@@ -1,6 +1,6 @@
 """A poll of a cluster: the lag, the time lag and the rebalances of its groups.
 
-    poller = Poller(admin, PollPlan(Selection(), interval_ms=30_000))
+    poller = Poller(admin, PollOptions(Selection(), interval_ms=30_000))
     poll = await poller.poll()
 
 Whatever the number of groups, a poll is one round of requests: ListGroups to each
@@ -61,7 +61,7 @@ class TopicFilter(Container[TopicName]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollPlan:
+class PollOptions:
     """The groups and topics to poll, and how.
 
     `cluster_name` replaces the cluster id in metrics.
@@ -120,38 +120,40 @@ class Poller:
     def __init__(
         self,
         admin: client.AdminClient,
-        plan: PollPlan,
+        options: PollOptions,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._admin = admin
-        self._plan = plan
+        self._options = options
         self._now_ms = now_ms
-        self._times = LogTimes(plan.interval_ms, committed_only=plan.committed_only)
+        self._times = LogTimes(
+            options.interval_ms, committed_only=options.committed_only
+        )
         self._rebalances = RebalanceCounts()
         self._hides_topics: bool | None = None
 
     async def poll(self) -> Poll:
         """Poll once. Raises CoterieError when the cluster cannot be reached."""
-        plan, admin = self._plan, self._admin
+        options, admin = self._options, self._admin
         began_s, cpu_began_s = time.monotonic(), time.thread_time()
         cluster = await admin.brokers.describe()
-        selected = await select_groups(admin, plan.selection, must_list=True)
+        selected = await select_groups(admin, options.selection, must_list=True)
         if selected.node_errors and not selected.groups:
             raise next(iter(selected.node_errors.values()))
         from_ms = self._now_ms()
         report = await group_lag(
             admin,
             selected.ids,
-            topics=_topics(plan),
-            committed_only=plan.committed_only,
+            topics=_topics(options),
+            committed_only=options.committed_only,
         )
         to_ms = self._now_ms()
         if self._hides_topics is None and selected.ids:
             self._hides_topics = await may_hide_topics(admin, selected.ids)
-        rows = {each.group_id: _rows(each, plan.topics) for each in report.groups}
+        rows = {each.group_id: _rows(each, options.topics) for each in report.groups}
         starts, ends = _log_offsets(rows)
         lags: dict[LagPosition, TimeLag] = {}
-        if plan.with_time_lag:
+        if options.with_time_lag:
             topic_ids = await read_topic_ids(admin, (at.topic for at in ends))
             self._times.add_ends(ends, topic_ids, from_ms, to_ms)
             positions = {
@@ -167,7 +169,7 @@ class Poller:
             own = rows.pop(group.group_id)
             if _is_gone(group, listed[group.group_id]):
                 continue
-            if own or group.error or plan.topics.matches_all:
+            if own or group.error or options.topics.matches_all:
                 partitions = self._partitions(own, lags)
                 rebalances = self._count_rebalances(group)
                 listing = listed[group.group_id]
@@ -175,7 +177,7 @@ class Poller:
         if not selected.node_errors:
             self._rebalances.keep(selected.ids)
         return Poll(
-            cluster_name=plan.cluster_name or cluster.cluster_id or "",
+            cluster_name=options.cluster_name or cluster.cluster_id or "",
             groups=tuple(groups),
             log_starts=starts,
             log_ends=ends,
@@ -191,7 +193,7 @@ class Poller:
         rows: Mapping[TopicPartition, _Row],
         lags: Mapping[LagPosition, TimeLag],
     ) -> tuple[PolledPartition, ...]:
-        with_time_lag = self._plan.with_time_lag
+        with_time_lag = self._options.with_time_lag
         return tuple(
             PolledPartition(
                 at, rows[at].lag, _time_lag(rows[at], lags) if with_time_lag else None
@@ -253,9 +255,9 @@ def _time_lag(row: _Row, lags: Mapping[LagPosition, TimeLag]) -> TimeLag:
     return _UNKNOWN if row.lag.lag is None else NO_LAG
 
 
-def _topics(plan: PollPlan) -> Container[TopicName] | None:
+def _topics(options: PollOptions) -> Container[TopicName] | None:
     """Return the topics whose offsets are read; None means all."""
-    return None if plan.topics.matches_all else plan.topics
+    return None if options.topics.matches_all else options.topics
 
 
 def _failed(selected: SelectionResult, groups: list[PolledGroup]) -> dict[str, int]:

@@ -38,7 +38,7 @@ from coterie.operations.exporter.exposition import (
     header,
     render,
 )
-from coterie.operations.exporter.poll import Poll, Poller, PollPlan, error_name
+from coterie.operations.exporter.poll import Poll, Poller, PollOptions, error_name
 from coterie.operations.hidden_topics import LEFT_OUT
 
 _LOGGER = logging.getLogger(__name__)
@@ -272,13 +272,15 @@ class Exporter:
 
 
 async def poll_forever(
-    open_admin: Callable[[], client.AdminClient], plan: PollPlan, exporter: Exporter
+    open_admin: Callable[[], client.AdminClient],
+    options: PollOptions,
+    exporter: Exporter,
 ) -> None:
     """Poll at the interval of the plan until cancelled."""
-    interval_s = plan.interval_ms / 1000
+    interval_s = options.interval_ms / 1000
     loop = asyncio.get_running_loop()
     async with open_admin() as admin:
-        poller = Poller(admin, plan)
+        poller = Poller(admin, options)
         while True:
             began_s = loop.time()
             await exporter.poll_and_log(poller)

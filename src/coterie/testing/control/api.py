@@ -170,10 +170,10 @@ class ControlApi:
         groups are still in use."""
         request.known()
         kafka = self._kafka
-        if kafka.plan.directory is not None:
+        if kafka.options.directory is not None:
             raise Refused(
                 HTTPStatus.CONFLICT,
-                f"the log in {kafka.plan.directory} is kept",
+                f"the log in {kafka.options.directory} is kept",
                 "start the server with --memory, or delete topics one by one",
             )
         with self._lock:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie.broker.server.security import is_loopback
-from coterie.broker.server.server import ServerPlan
+from coterie.broker.server.server import ServerOptions
 from coterie.errors import SettingError
 from coterie.files import decode_text
 from coterie.portable_os import STOP_SIGNALS
@@ -32,7 +32,7 @@ def control_token(token_file: Path | None) -> str | None:
 
 
 def serve_controlled(
-    plan: ServerPlan,
+    options: ServerOptions,
     address: tuple[str, int],
     token: str | None,
     ready: Callable[[str, str], None],
@@ -52,7 +52,7 @@ def serve_controlled(
     stopped = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopped.set())
-    with ServedKafka(plan) as kafka:
+    with ServedKafka(options) as kafka:
         api = ControlApi(kafka)
         control = ControlServer(api.routes(), host, port, token)
         control.start()

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coterie.broker.server.server import Server, ServerPlan
+from coterie.broker.server.server import Server, ServerOptions
 from coterie.testing.kafka import Kafka
 
 
 class ServedKafka(Kafka):
     """A `Kafka` with all parameters of `coterie serve`."""
 
-    def __init__(self, plan: ServerPlan) -> None:
+    def __init__(self, options: ServerOptions) -> None:
         super().__init__()
-        self._plan = plan
+        self._options = options
 
     @property
-    def plan(self) -> ServerPlan:
+    def options(self) -> ServerOptions:
         """The parameters of the server."""
-        return self._plan
+        return self._options
 
     def advertise(self, host: str, port: int) -> None:
         """Set the address that clients connect to, now and after a restart: node 1 has
         `port`, further nodes have the ports after it."""
-        self._plan = replace(self._plan, advertised_host=host, advertised_port=port)
+        self._options = replace(
+            self._options, advertised_host=host, advertised_port=port
+        )
 
         def change(server: Server) -> None:
             for at, node in enumerate(server.nodes):

@@ -26,13 +26,6 @@ def test_a_state_of_a_later_version_is_unknown(value: int) -> None:
     assert MemberState(value) is MemberState.UNKNOWN
 
 
-@pytest.mark.fact("E3-10")
-def test_a_new_assignment_sets_previous_epoch_to_the_current_epoch() -> None:
-    member = Member(member_id="m", epoch=10, previous_epoch=9)
-    same = member.at(10, MemberState.STABLE, assigned={})
-    assert (same.epoch, same.previous_epoch) == (10, 10)
-
-
 @pytest.mark.parametrize(
     ("state", "pending"),
     [(MemberState.STABLE, {2: 5}), (MemberState.UNREVOKED_PARTITIONS, {1: 5})],

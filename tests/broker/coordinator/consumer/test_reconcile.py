@@ -86,6 +86,13 @@ def test_a_stable_member_with_an_equal_target_advances_to_its_epoch() -> None:
     assert plain(after.assigned) == {A: {1, 2}}
 
 
+@pytest.mark.fact("E3-10")
+def test_a_new_assignment_sets_previous_epoch_to_the_current_epoch() -> None:
+    member = member_of({A: [1, 2]})._replace(previous_epoch=9)
+    after = reconcile(member, step({A: [1]}))
+    assert outline(after) == (UNREVOKED, 10, 10)
+
+
 @pytest.mark.fact("H-41", "E5-07")
 def test_a_stable_member_gets_all_free_partitions_of_its_target() -> None:
     after = reconcile(member_of({A: [1]}), step({A: [1, 2], B: [7]}))

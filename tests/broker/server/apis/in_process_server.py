@@ -21,7 +21,7 @@ from coterie.auth.acl import (
 from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.protocol.sasl import Authentication
-from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call
@@ -161,7 +161,7 @@ class InProcessServer:
             self.loop.close()
 
     @property
-    def shards(self) -> Sequence[DrivenShard]:
+    def shards(self) -> Sequence[CoordinatorPartition]:
         """All shards of the server."""
         return self.broker.runtime.shards
 

@@ -61,9 +61,9 @@ def join(server: InProcessServer) -> int:
 def test_group_configs_do_not_depend_on_the_existence_of_the_group() -> None:
     with InProcessServer() as server:
         configure(server, "7000")
-        wrote = [driven.written_sequence for driven in server.shards]
+        wrote = [partition.written_sequence for partition in server.shards]
         configure(server, "8000")
-        assert [driven.written_sequence for driven in server.shards] == wrote
+        assert [partition.written_sequence for partition in server.shards] == wrote
         assert join(server) == 8_000
         heartbeat(server, -1)
         [deleted] = server.call(m.DeleteGroupsRequest(groups_names=["g"]), 2).results

@@ -380,11 +380,11 @@ def test_a_commit_completes_a_waiting_fetch_of_the_offsets_topic(
     broker.log.flush()
     request = request_of(0, topic=topic.name, max_wait_ms=500, min_bytes=1)
     call = wait(broker, request)
-    where = LogPartition(topic.topic_id, 0)
+    log_partition = LogPartition(topic.topic_id, 0)
     batch = batch_of(b"x")
-    broker.log.append(where, batch)
+    broker.log.append(log_partition, batch)
     broker.log.flush()
-    broker.data.notify_growth(where, len(batch))
+    broker.data.notify_growth(log_partition, len(batch))
     assert values_of(parts_of(call.response)[0]) == [b"x"]
 
 

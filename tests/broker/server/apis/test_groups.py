@@ -135,8 +135,8 @@ def test_offset_fetch_from_version_2_with_null_topics_returns_all_topics(
 def test_offset_fetch_version_1_with_no_topics_returns_no_offsets(
     server: InProcessServer, phase: Phase
 ) -> None:
-    for driven in server.shards:
-        driven.phase = phase
+    for partition in server.shards:
+        partition.phase = phase
     assert fetch_old(server, 1).topics == []
 
 

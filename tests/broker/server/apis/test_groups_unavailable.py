@@ -59,8 +59,8 @@ def error_elsewhere(request: Any) -> int:
 
 def error_while_loading(request: Any) -> int:
     with InProcessServer() as server:
-        for driven in server.shards:
-            driven.phase = Phase.LOADING
+        for partition in server.shards:
+            partition.phase = Phase.LOADING
         return int(server.call(request, newest(request)).error_code)
 
 

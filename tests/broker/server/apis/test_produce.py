@@ -56,7 +56,9 @@ def send(
 def kept(broker: FakeBroker, topic: str = "a", index: int = 0) -> list[bytes]:
     partition = broker.data.partition(topic, index)
     assert partition is not None
-    return [bytes(found) for found in broker.log.read(partition.where, 0, 1 << 30)]
+    return [
+        bytes(found) for found in broker.log.read(partition.log_partition, 0, 1 << 30)
+    ]
 
 
 @pytest.fixture
@@ -438,7 +440,7 @@ def test_the_greatest_timestamp_is_computed_from_the_records(
     assert crc_matches(stored)
     partition = broker.data.partition("a", 0)
     assert partition is not None
-    [header] = broker.log.headers(partition.where)
+    [header] = broker.log.headers(partition.log_partition)
     assert header.max_timestamp_ms == now_ms
 
 

@@ -2,7 +2,7 @@
 
 During a migration such members use JoinGroup (key 11), SyncGroup (key 14), Heartbeat
 (key 12) and LeaveGroup (key 13), and the coordinator translates: the member epoch is
-the generation, a join has the effect of a ConsumerGroupHeartbeat (advance.py), and the
+the generation, a join takes the steps of a ConsumerGroupHeartbeat (steps.py), and the
 response to a heartbeat requests a rejoin (REBALANCE_IN_PROGRESS). See Kafka's
 `GroupMetadataManager.classicGroupJoinToConsumerGroup` and the related methods.
 
@@ -20,11 +20,10 @@ from coterie.broker.coordinator.classic import join, leave
 from coterie.broker.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.broker.coordinator.classic.rebalance import joined_response
 from coterie.broker.coordinator.consumer import timers
-from coterie.broker.coordinator.consumer.advance import (
-    advance,
-    reconcile_member,
-    refresh_group,
-    update_member,
+from coterie.broker.coordinator.consumer.downgrade import (
+    MIGRATING,
+    may_downgrade,
+    replace_last,
 )
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.embedded import (
@@ -45,18 +44,22 @@ from coterie.broker.coordinator.consumer.members import (
     Sender,
     any_member,
     check_group_size,
-    replace_static_member,
+    member_of_instance,
+    new_static_member,
     short_uuid,
     static_member,
     unknown_member,
 )
-from coterie.broker.coordinator.consumer.migration import (
-    MIGRATING,
-    may_downgrade,
-    replace_last,
-)
 from coterie.broker.coordinator.consumer.reconcile import FREE, Owned
 from coterie.broker.coordinator.consumer.record_builders import group_tombstones
+from coterie.broker.coordinator.consumer.steps import (
+    bump_epoch,
+    bump_if_needed,
+    compute_target,
+    reconcile_member,
+    update_member,
+)
+from coterie.broker.coordinator.consumer.target import make_target_if_due
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
@@ -70,7 +73,7 @@ _UNRELEASED: Final = MemberState.UNRELEASED_PARTITIONS
 
 
 def classic_member(
-    draft: ConsumerDraft,
+    group: ConsumerGroup,
     member_id: MemberId,
     instance_id: str | None,
     *,
@@ -82,7 +85,7 @@ def classic_member(
         ApiError: UNKNOWN_MEMBER_ID, also if it uses the consumer protocol;
             FENCED_INSTANCE_ID; ILLEGAL_GENERATION.
     """
-    member = any_member(draft, member_id, instance_id)
+    member = any_member(group, member_id, instance_id)
     if member.classic is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -132,7 +135,7 @@ def heartbeat_of_classic_member(
     if group.classic_count == len(group.members):
         draft = _refreshed_draft(group, context)
     member, _ = classic_member(
-        draft,
+        group,
         request.member_id,
         request.group_instance_id,
         generation=request.generation_id,
@@ -154,7 +157,8 @@ def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
     """
     draft = ConsumerDraft(group, context)
     try:
-        refresh_group(draft)
+        bump_if_needed(draft)
+        make_target_if_due(draft)
     except ApiError:
         return ConsumerDraft(group, context)
     assert draft.epoch >= group.epoch
@@ -173,7 +177,7 @@ def sync_of_classic_member(
     group = state.consumer_groups[request.group_id]
     draft = ConsumerDraft(group, context)
     member, classic = classic_member(
-        draft,
+        group,
         request.member_id,
         request.group_instance_id,
         generation=request.generation_id,
@@ -220,29 +224,29 @@ def leave_of_members(
     group = state.consumer_groups[request.group_id]
     draft = ConsumerDraft(group, context)
     leaving = leave.leaving_of(request, context.api_version)
-    gone: dict[MemberId, Member] = {}
-    codes = [_add_leaving(draft, identity, gone) for identity in leaving]
-    if gone:
-        remove_members(draft, gone.values())
+    departing: dict[MemberId, Member] = {}
+    codes = [_add_leaving(group, identity, departing) for identity in leaving]
+    if departing:
+        remove_members(draft, departing.values())
     return draft.result(leave.response_of(leaving, codes, context.api_version))
 
 
 def _add_leaving(
-    draft: ConsumerDraft, identity: m.MemberIdentity, gone: dict[MemberId, Member]
+    group: ConsumerGroup, identity: m.MemberIdentity, departing: dict[MemberId, Member]
 ) -> ErrorCode:
     instance_id = identity.group_instance_id
     member: Member | None
     if instance_id is not None and not identity.member_id:
         # An admin client identifies a static member by its instance id alone (KIP-345).
-        member = draft.static_member(instance_id)
+        member = member_of_instance(group, instance_id)
     else:
         try:
-            member = any_member(draft, identity.member_id, instance_id)
+            member = any_member(group, identity.member_id, instance_id)
         except ApiError as error:
             return error.code
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    gone[member.member_id] = member
+    departing[member.member_id] = member
     return ErrorCode.NONE
 
 
@@ -264,7 +268,7 @@ def join_of_classic_member(
     _check_policy(group, context.environment.settings)
     draft = ConsumerDraft(group, context)
     if request.member_id not in group.members:
-        check_group_size(draft)
+        check_group_size(group, context)
     if not group.supports(request.protocol_type, (p.name for p in request.protocols)):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or short_uuid(context)
@@ -276,7 +280,7 @@ def join_of_classic_member(
         # KIP-394, as in a classic group.
         required = ErrorCode.MEMBER_ID_REQUIRED
         return Result(m.JoinGroupResponse(error_code=required, member_id=member_id))
-    return draft.result(_join(draft, _find_sender(draft, member_id, request), request))
+    return draft.result(_join(draft, _find_sender(group, member_id, request), request))
 
 
 def _check_policy(group: ConsumerGroup, settings: Settings) -> None:
@@ -300,7 +304,7 @@ def _replace_empty(
 
 
 def _find_sender(
-    draft: ConsumerDraft, member_id: MemberId, request: m.JoinGroupRequest
+    group: ConsumerGroup, member_id: MemberId, request: m.JoinGroupRequest
 ) -> Sender:
     """Return the member that joins.
 
@@ -310,38 +314,40 @@ def _find_sender(
     """
     instance_id = request.group_instance_id
     if instance_id is None:
-        return Sender(member_id, draft.member(member_id))
+        return Sender(group.members.get(member_id) or Member(member_id=member_id))
     if request.member_id:
-        return Sender(member_id, static_member(draft, member_id, instance_id))
-    assert draft.member(member_id) is None, member_id
-    return Sender(member_id, None, draft.static_member(instance_id))
+        return Sender(static_member(group, member_id, instance_id))
+    assert member_id not in group.members, member_id
+    return new_static_member(member_id, member_of_instance(group, instance_id))
 
 
 def _join(
     draft: ConsumerDraft, sender: Sender, request: m.JoinGroupRequest
 ) -> m.JoinGroupResponse:
-    context, group_id, replaced = draft.context, draft.group_id, sender.replaced
+    context, group_id, before = draft.context, draft.group_id, sender.before
     subscription = _subscription(request)
-    known = sender.before
+    holder = draft.group.members.get(before.member_id)
     owns = any(topic.partitions for topic in subscription.owned_partitions)
-    if known is None and replaced is None and request.member_id and owns:
+    if holder is None and sender.replaced is None and request.member_id and owns:
         # A removed member must revoke its partitions first, as they may have another
         # owner. Kafka lets it join, and two members own a partition for a moment.
-        raise unknown_member(draft, sender.member_id)
+        raise unknown_member(draft.group, before.member_id)
     # A static member may also switch to the classic protocol under its own member id.
-    holder = known if request.group_instance_id is not None else None
-    last = replaced or holder
+    if request.group_instance_id is None:
+        holder = None
+    last = sender.replaced or holder
     if (
         last is not None
         and last.classic is None
         and may_downgrade(draft, (last,), joining=1)
     ):
-        return _downgrade(draft, last, sender.member_id, request)
-    if replaced is not None:
-        known = replace_static_member(draft, replaced, sender.member_id)
-    before = known or Member(member_id=sender.member_id)
+        return _downgrade(draft, last, sender, request)
+    owned = _owned(subscription, context)
     member = _updated(before, request, subscription, context)
-    after = advance(draft, known, member, _owned(subscription, context))
+    update_member(draft, sender, member)
+    bump_epoch(draft, before, member)
+    compute_target(draft, member)
+    after = reconcile_member(draft, before, member, owned)
     draft.set(timers.cancel_join(group_id, after.member_id))
     draft.set(timers.session_timer(group_id, after, context))
     draft.set(timers.sync_timer(group_id, after, context.now_ms))
@@ -353,7 +359,7 @@ def _owned(subscription: m.ConsumerProtocolSubscription, context: Context) -> Ow
 
 
 def _downgrade(
-    draft: ConsumerDraft, last: Member, member_id: MemberId, request: m.JoinGroupRequest
+    draft: ConsumerDraft, last: Member, sender: Sender, request: m.JoinGroupRequest
 ) -> m.JoinGroupResponse:
     """Downgrade the group, as its last member of the consumer protocol now joins with
     the classic one (E20-40).
@@ -365,20 +371,19 @@ def _downgrade(
     rebalance.
     """
     # The records of the join are not written, as all are deleted by the downgrade.
-    planned, known = ConsumerDraft(draft.group, draft.context), last
-    if last.member_id != member_id:
-        known = replace_static_member(planned, last, member_id)
+    planned = ConsumerDraft(draft.group, draft.context)
     subscription = _subscription(request)
-    member = _updated(known, request, subscription, draft.context)
-    changed = update_member(planned, known, member)
+    member = _updated(sender.before, request, subscription, draft.context)
+    update_member(planned, sender, member)
+    bump_epoch(planned, sender.before, member)
     needs_target = planned.epoch > planned.assignment_epoch
     if not needs_target:
         owned = _owned(subscription, draft.context)
-        member = reconcile_member(planned, member, owned, changed=changed)
+        member = reconcile_member(planned, sender.before, member, owned)
     classic = replace_last(draft, last, member, needs_target=needs_target)
     if classic is None:
-        return _response(member_id, member.epoch, request.protocols[0].name)
-    response = joined_response(classic, member_id, with_members=True)
+        return _response(member.member_id, member.epoch, request.protocols[0].name)
+    response = joined_response(classic, member.member_id, with_members=True)
     response.generation_id = member.epoch
     response.skip_assignment = True
     return response

@@ -161,16 +161,6 @@ class ConsumerDraft:
             return self._touched[member_id]
         return self.group.members.get(member_id)
 
-    def static_member(self, instance_id: str) -> Member | None:
-        """Return a member by its instance id."""
-        for member in self._touched.values():
-            if member is not None and member.instance_id == instance_id:
-                return member
-        member_id = self.group.static_members.get(instance_id)
-        member = None if member_id is None else self.member(member_id)
-        assert member is None or member.instance_id == instance_id, instance_id
-        return member
-
     def members(self) -> Mapping[MemberId, Member]:
         """Return all members."""
         merged = {**self.group.members, **self._touched}
@@ -201,11 +191,6 @@ class ConsumerDraft:
             count += after is not None and after.topic_regex == regex
             count -= before is not None and before.topic_regex == regex
         return count > 0
-
-    @property
-    def is_touched(self) -> bool:
-        """True when a member is new, removed or changed."""
-        return bool(self._touched)
 
     def topic_names(self) -> Iterable[TopicName]:
         """Return the topics that any member subscribes to, by name or expression."""
@@ -255,6 +240,21 @@ class ConsumerDraft:
         self._touched[member.member_id] = member
         self.write(current_record(self.group_id, member))
 
+    def replace_static_member(self, replaced: Member, member: Member) -> None:
+        """Write a static member under its new member id, and delete the old one
+        (E9-05).
+
+        The new member has the target of the old one.
+        """
+        target, detail = (
+            self.target(replaced.member_id),
+            self.detail(replaced.member_id),
+        )
+        self.remove(replaced)
+        self.put_metadata(member)
+        self.put_target(member.member_id, target, detail)
+        self.put_current(member)
+
     def remove(self, member: Member) -> None:
         """Remove a member with its records and timers."""
         member_id = member.member_id
@@ -296,11 +296,9 @@ class ConsumerDraft:
     def refresh_topics(self) -> bool:
         """Hash the topics' metadata again; return whether the hash changed (E6-32)."""
         topics = self.context.environment.topics
-        before, self.metadata_hash = (
-            self.metadata_hash,
-            hash_of_topics(self.topic_names(), topics),
-        )
-        return before != self.metadata_hash
+        old = self.metadata_hash
+        self.metadata_hash = hash_of_topics(self.topic_names(), topics)
+        return self.metadata_hash != old
 
     def bump(self) -> None:
         """Bump the group epoch, as the group needs a new target (E3-01, E6-30)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from coterie.broker.coordinator.consumer import timers
+from coterie.broker.coordinator.consumer.downgrade import downgrade, may_downgrade
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.member import (
     JOIN_EPOCH,
@@ -17,7 +18,6 @@ from coterie.broker.coordinator.consumer.member import (
     Member,
 )
 from coterie.broker.coordinator.consumer.members import any_member
-from coterie.broker.coordinator.consumer.migration import downgrade, may_downgrade
 from coterie.broker.coordinator.consumer.timers import (
     EndRevocation,
     ExpireMember,
@@ -25,7 +25,6 @@ from coterie.broker.coordinator.consumer.timers import (
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import GroupId
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
@@ -37,19 +36,21 @@ def remove_members(draft: ConsumerDraft, members: Iterable[Member]) -> None:
         ApiError: GROUP_ID_NOT_FOUND: the group was to be downgraded, and the
             subscription of a remaining member cannot be decoded.
     """
-    gone = tuple(members)
-    if may_downgrade(draft, gone):
-        downgrade(draft, gone)
+    departing = tuple(members)
+    if may_downgrade(draft, departing):
+        downgrade(draft, departing)
     else:
-        remove_without_downgrade(draft, gone)
+        remove_without_downgrade(draft, departing)
 
 
-def remove_without_downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
+def remove_without_downgrade(
+    draft: ConsumerDraft, departing: Collection[Member]
+) -> None:
     """Remove members from the group, which stays a consumer group."""
-    assert gone, "no member to remove"
-    for member in gone:
+    assert departing, "no member to remove"
+    for member in departing:
         draft.remove(member)
-    for regex in {member.topic_regex for member in gone}:
+    for regex in {member.topic_regex for member in departing}:
         draft.delete_regex_if_unused(regex)
     assert draft.size >= 0
     draft.refresh_topics()
@@ -68,30 +69,22 @@ def leave_with_heartbeat(
         ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (E7-61), FENCED_INSTANCE_ID
             (E7-62, E9-10).
     """
-    group = state.consumer_groups.get(request.group_id)
-    if group is None and request.group_id in state.classic_groups:
-        raise not_a_consumer_group(request.group_id)
+    group_id = request.group_id
+    group = state.consumer_groups.get(group_id)
     if group is None:
-        raise ApiError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found."
-        )
+        is_classic = group_id in state.classic_groups
+        reason = "is not a consumer group" if is_classic else "not found"
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
+    member = any_member(group, request.member_id, request.instance_id)
     draft = ConsumerDraft(group, context)
-    member = any_member(draft, request.member_id, request.instance_id)
-    if request.member_epoch == STATIC_LEAVE_EPOCH:
-        _leave_temporarily(draft, member)
-    else:
+    if request.member_epoch != STATIC_LEAVE_EPOCH:
         remove_members(draft, (member,))
+    else:
+        _leave_temporarily(draft, member)
     return draft.result(
         m.ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
-    )
-
-
-def not_a_consumer_group(group_id: GroupId) -> ApiError:
-    """Return the error for a group of the classic protocol (E7-21)."""
-    return ApiError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
     )
 
 

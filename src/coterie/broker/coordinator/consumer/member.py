@@ -104,26 +104,6 @@ class Member(NamedTuple):
         for topic, pending in self.pending_revocation.items():
             assert pending.keys().isdisjoint(self.assigned.get(topic, ())), topic
 
-    def at(
-        self,
-        epoch: int,
-        state: MemberState,
-        *,
-        assigned: AssignedPartitions,
-        pending_revocation: AssignedPartitions | None = None,
-    ) -> Member:
-        """Return the member with a new current assignment.
-
-        Its epoch becomes its previous epoch, even when both are the same (E3-10).
-        """
-        return self._replace(
-            epoch=epoch,
-            previous_epoch=self.epoch,
-            state=state,
-            assigned=assigned,
-            pending_revocation=pending_revocation or {},
-        )
-
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Return whether the member is reconciled with the target assignment of this
         epoch."""

@@ -1,5 +1,6 @@
-"""Find the member that sent a heartbeat, check its epoch, and apply the reported
-fields.
+"""Find the member that sent a request, check its epoch, and apply the reported fields.
+
+All functions are pure: they read the group before the request.
 
 See KIP-848 and Kafka's `GroupMetadataManager.getOrMaybeSubscribeDynamicConsumerMember`
 and `getOrMaybeSubscribeStaticConsumerMember` (E7.5, E9).
@@ -11,7 +12,7 @@ import base64
 from typing import Any, NamedTuple
 
 from coterie.broker.coordinator.client_side.values import ClientAssignor
-from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -68,19 +69,22 @@ def _fenced(how: str, epoch: int, member: Member) -> ApiError:
 
 
 class Sender(NamedTuple):
-    """The sender of a request as it was before; `before` is None for a new member.
+    """The sender of a request before the request.
 
-    `replaced` is the static member with the same instance id under another member id,
-    which the sender replaces (E9-05).
+    `before` of a new member has only its id. `replaced` is the static member with the
+    same instance id under another member id, which the sender replaces (E9-05); then
+    `before` has its fields.
     """
 
-    member_id: MemberId
-    before: Member | None
+    before: Member
     replaced: Member | None = None
 
 
 def find_sender(
-    draft: ConsumerDraft, request: m.ConsumerGroupHeartbeatRequest, owned: Owned | None
+    group: ConsumerGroup,
+    request: m.ConsumerGroupHeartbeatRequest,
+    owned: Owned | None,
+    context: Context,
 ) -> Sender:
     """Return the sender of a heartbeat that does not leave the group.
 
@@ -88,17 +92,18 @@ def find_sender(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
             UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
     """
-    if draft.member(request.member_id) is None:
-        check_group_size(draft)
-    member_id = request.member_id or short_uuid(draft.context)
+    if request.member_id not in group.members:
+        check_group_size(group, context)
+    member_id = request.member_id or short_uuid(context)
     if request.instance_id is not None:
-        return _static(draft, member_id, request, owned)
-    member = draft.member(member_id)
-    if member is not None:
-        check_member_epoch(member, request.member_epoch, owned)
-    elif request.member_epoch != JOIN_EPOCH:
-        raise unknown_member(draft, member_id)
-    return Sender(member_id, member)
+        return _static(group, member_id, request, owned)
+    member = group.members.get(member_id)
+    if member is None:
+        if request.member_epoch != JOIN_EPOCH:
+            raise unknown_member(group, member_id)
+        return Sender(Member(member_id=member_id))
+    check_member_epoch(member, request.member_epoch, owned)
+    return Sender(member)
 
 
 def short_uuid(context: Context) -> str:
@@ -108,7 +113,7 @@ def short_uuid(context: Context) -> str:
 
 
 def _static(
-    draft: ConsumerDraft,
+    group: ConsumerGroup,
     member_id: MemberId,
     request: m.ConsumerGroupHeartbeatRequest,
     owned: Owned | None,
@@ -117,42 +122,54 @@ def _static(
     assert instance_id is not None
     assert request.member_epoch >= JOIN_EPOCH
     if request.member_epoch != JOIN_EPOCH:
-        member = static_member(draft, member_id, instance_id)
+        member = static_member(group, member_id, instance_id)
         check_member_epoch(member, request.member_epoch, owned)
-        return Sender(member_id, member)
-    holder = draft.static_member(instance_id)
-    if holder is None:
-        _check_keeps_instance(draft, member_id)
-        return Sender(member_id, None)
-    if holder.member_id == member_id:
-        return Sender(member_id, holder)  # the response to its join was lost (E9-04)
-    if holder.classic is None and holder.epoch != STATIC_LEAVE_EPOCH:
+        return Sender(member)
+    holder = member_of_instance(group, instance_id)
+    if holder is not None and holder.member_id == member_id:
+        return Sender(holder)  # the response to its join was lost (E9-04)
+    if (
+        holder is not None
+        and holder.classic is None
+        and holder.epoch != STATIC_LEAVE_EPOCH
+    ):
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the "
             f"group because the instance id is owned by {holder.member_id} member.",
         )
-    _check_keeps_instance(draft, member_id)
-    return Sender(member_id, None, holder)
-
-
-def _check_keeps_instance(draft: ConsumerDraft, member_id: MemberId) -> None:
-    """Refuse a member id that belongs to another member in the group (E9-04)."""
-    if draft.member(member_id) is not None:
+    if member_id in group.members:  # E9-04
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A member cannot change its instance id."
         )
+    return new_static_member(member_id, holder)
+
+
+def new_static_member(member_id: MemberId, replaced: Member | None) -> Sender:
+    """Return a static member with a new member id.
+
+    It replaces the member that had its instance id, if any, and joins with the fields,
+    target and partitions of it, and epoch 0 (E9-05).
+    """
+    if replaced is None:
+        return Sender(Member(member_id=member_id))
+    assert replaced.member_id != member_id
+    assert replaced.instance_id is not None, "only a static member is replaced"
+    before = replaced._replace(
+        member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
+    )
+    return Sender(before, replaced)
 
 
 def static_member(
-    draft: ConsumerDraft, member_id: MemberId, instance_id: str
+    group: ConsumerGroup, member_id: MemberId, instance_id: str
 ) -> Member:
     """Return the member of an instance id, which must have this member id (E9-08).
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
-    holder = draft.static_member(instance_id)
+    holder = member_of_instance(group, instance_id)
     if holder is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown."
@@ -166,8 +183,14 @@ def static_member(
     return holder
 
 
+def member_of_instance(group: ConsumerGroup, instance_id: str) -> Member | None:
+    """Return the static member that has an instance id."""
+    member_id = group.static_members.get(instance_id)
+    return None if member_id is None else group.members[member_id]
+
+
 def any_member(
-    draft: ConsumerDraft, member_id: MemberId, instance_id: str | None
+    group: ConsumerGroup, member_id: MemberId, instance_id: str | None
 ) -> Member:
     """Return a member by its id, after checking the instance id, if any.
 
@@ -175,55 +198,29 @@ def any_member(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
     if instance_id is not None:
-        return static_member(draft, member_id, instance_id)
-    member = draft.member(member_id)
+        return static_member(group, member_id, instance_id)
+    member = group.members.get(member_id)
     if member is None:
-        raise unknown_member(draft, member_id)
+        raise unknown_member(group, member_id)
     return member
 
 
-def unknown_member(draft: ConsumerDraft, member_id: MemberId) -> ApiError:
+def unknown_member(group: ConsumerGroup, member_id: MemberId) -> ApiError:
     """Return the error for a member that is not in the group."""
     return ApiError(
         ErrorCode.UNKNOWN_MEMBER_ID,
-        f"Member {member_id} is not a member of group {draft.group_id}.",
+        f"Member {member_id} is not a member of group {group.group_id}.",
     )
 
 
-def check_group_size(draft: ConsumerDraft) -> None:
+def check_group_size(group: ConsumerGroup, context: Context) -> None:
     """Refuse a new member of a full group; existing members may stay (E7-24)."""
-    most = draft.context.environment.settings.group_consumer_max_size
-    if draft.size >= most:
+    most = context.environment.settings.group_consumer_max_size
+    if len(group.members) >= most:
         raise ApiError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {most} members.",
         )
-
-
-def replace_static_member(
-    draft: ConsumerDraft, replaced: Member, member_id: MemberId
-) -> Member:
-    """Write a static member under its new member id, and delete the old one (E9-05).
-
-    The new member has the target and the partitions of the old one, and epoch 0.
-    """
-    assert replaced.member_id != member_id
-    target, detail = draft.target(replaced.member_id), draft.detail(replaced.member_id)
-    draft.remove(replaced)
-    member = successor(replaced, member_id)
-    draft.put_metadata(member)
-    draft.put_target(member_id, target, detail)
-    draft.put_current(member)
-    return member
-
-
-def successor(replaced: Member, member_id: MemberId) -> Member:
-    """Return a static member under another member id, with the epoch of a joining
-    member."""
-    assert replaced.instance_id is not None, "only a static member is replaced"
-    return replaced._replace(
-        member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
-    )
 
 
 def with_heartbeat(

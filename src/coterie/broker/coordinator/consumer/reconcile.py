@@ -32,6 +32,7 @@ OwnerEpoch: TypeAlias = Callable[[TopicId, int], int]
 Owned: TypeAlias = Mapping[TopicId, Collection[int]]
 """The partitions that a member reports as owned; empty when it owns none."""
 
+_NOTHING: Final[AssignedPartitions] = {}
 _NO_EPOCHS: Final[Mapping[int, int]] = {}
 _NO_TARGET: Final[frozenset[int]] = frozenset()
 
@@ -111,12 +112,9 @@ def _without_lost_topics(member: Member, inputs: ReconcileInput) -> Member:
     pending = _merged(member.pending_revocation, lost)
     if not _still_owns(inputs.owned, pending):
         assert not member.pending_revocation, "the member would be reconciled"
-        return member.at(member.epoch, member.state, assigned=keep)
-    return member.at(
-        member.epoch,
-        MemberState.UNREVOKED_PARTITIONS,
-        assigned=keep,
-        pending_revocation=pending,
+        return _with_assignment(member, member.epoch, member.state, keep)
+    return _with_assignment(
+        member, member.epoch, MemberState.UNREVOKED_PARTITIONS, keep, pending
     )
 
 
@@ -124,11 +122,12 @@ def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Memb
     # Revoke first; then take all free partitions at the target epoch (E5-06, E5-09).
     difference = _difference(member, inputs)
     if difference.revoke and _still_owns(inputs.owned, difference.revoke):
-        return member.at(
+        return _with_assignment(
+            member,
             epoch,
             MemberState.UNREVOKED_PARTITIONS,
-            assigned=difference.keep,
-            pending_revocation=difference.revoke,
+            difference.keep,
+            difference.revoke,
         )
     got = {
         topic: dict.fromkeys(partitions, inputs.target_epoch)
@@ -139,10 +138,27 @@ def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Memb
     state = MemberState.STABLE
     if difference.is_waiting:
         state = MemberState.UNRELEASED_PARTITIONS
-    return member.at(
-        inputs.target_epoch,
-        state,
-        assigned=_merged(difference.keep, got),
+    assigned = _merged(difference.keep, got)
+    return _with_assignment(member, inputs.target_epoch, state, assigned)
+
+
+def _with_assignment(
+    member: Member,
+    epoch: int,
+    state: MemberState,
+    assigned: AssignedPartitions,
+    pending_revocation: AssignedPartitions = _NOTHING,
+) -> Member:
+    """Return the member with a new current assignment.
+
+    Its epoch becomes its previous epoch, even when both are the same (E3-10).
+    """
+    return member._replace(
+        epoch=epoch,
+        previous_epoch=member.epoch,
+        state=state,
+        assigned=assigned,
+        pending_revocation=pending_revocation,
     )
 
 

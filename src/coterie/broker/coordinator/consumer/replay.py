@@ -134,7 +134,7 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
             old = group.regexes.get(key.regular_expression)
             new = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
             group.regexes[key.regular_expression] = new
-            state.topic_index.resolve(group.group_id, old, new)
+            state.topic_index.replace_regex_topics(group.group_id, old, new)
         case _:
             # Kafka before 4.1 wrote type 4 where type 3 now has a hash (KIP-1101).
             assert type(value) is ConsumerGroupPartitionMetadataValue, value
@@ -210,7 +210,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
             group.assigned_ms = 0
         case ConsumerGroupRegularExpressionKey():
             resolved = group.regexes.pop(key.regular_expression, None)
-            state.topic_index.resolve(group.group_id, resolved, None)
+            state.topic_index.replace_regex_topics(group.group_id, resolved, None)
         case ConsumerGroupMetadataKey():
             _remove_group(state, group)
         case _:
@@ -223,7 +223,7 @@ def _remove_group(state: State, group: ConsumerGroup) -> None:
     assert not group.targets, f"{group_id} is deleted and has targets"
     assert group.assignment_epoch == UNASSIGNED, f"{group_id} has a target epoch"
     for resolved in group.regexes.values():
-        state.topic_index.resolve(group_id, resolved, None)
+        state.topic_index.replace_regex_topics(group_id, resolved, None)
     del state.consumer_groups[group_id]
     if state.offsets.has(group_id):
         state.ensure_group(group_id)

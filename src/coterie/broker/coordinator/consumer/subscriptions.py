@@ -101,8 +101,8 @@ def matching(
         return {regex: _one_by_one(regex, names) for regex in ordered}
     found: dict[str, list[TopicName]] = {regex: [] for regex in ordered}
     for name in names:
-        for at in combined.Match(name) or ():
-            found[ordered[at]].append(name)
+        for index in combined.Match(name) or ():
+            found[ordered[index]].append(name)
     return found
 
 

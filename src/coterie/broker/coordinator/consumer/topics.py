@@ -149,15 +149,12 @@ class TopicIndex:
         self._add(group_id, () if after is None else after.topic_names, 1)
         self._add(group_id, () if before is None else before.topic_names, -1)
 
-    def resolve(
-        self,
-        group_id: GroupId,
-        before: ResolvedRegex | None,
-        after: ResolvedRegex | None,
+    def replace_regex_topics(
+        self, group_id: GroupId, old: ResolvedRegex | None, new: ResolvedRegex | None
     ) -> None:
-        """Update the topics of a group's regular expression."""
-        self._add(group_id, () if after is None else after.topics, 1)
-        self._add(group_id, () if before is None else before.topics, -1)
+        """Replace the topics of a group's regular expression."""
+        self._add(group_id, () if new is None else new.topics, 1)
+        self._add(group_id, () if old is None else old.topics, -1)
 
     def _add(self, group_id: GroupId, topics: Iterable[TopicName], by: int) -> None:
         for topic in topics:

@@ -130,9 +130,9 @@ def list_groups(call: Call) -> None:
         call.respond(response)
 
     own = [
-        driven.index
-        for driven in runtime.shards
-        if node.broker.shard_node(driven.index) is node
+        partition.index
+        for partition in runtime.shards
+        if node.broker.shard_node(partition.index) is node
     ]
     collector = ResponseCollector[m.ListGroupsResponse](len(own), done)
     for at, shard in enumerate(own):

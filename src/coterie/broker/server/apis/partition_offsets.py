@@ -226,7 +226,7 @@ def _find_offset(
 def _find_timestamp(
     log: Log, partition: Partition, timestamp_ms: int
 ) -> _Steps[TimestampedOffset]:
-    header = log.find_timestamp(partition.where, timestamp_ms)
+    header = log.find_timestamp(partition.log_partition, timestamp_ms)
     # The first batch nearly always has the record, unless the record lies before the
     # log start or compaction removed it.
     while header is not None:
@@ -234,13 +234,13 @@ def _find_timestamp(
         if position != NO_OFFSET:
             return position
         following = header.last_offset + 1
-        header = log.find_timestamp(partition.where, timestamp_ms, following)
+        header = log.find_timestamp(partition.log_partition, timestamp_ms, following)
     return NO_OFFSET
 
 
 def _find_max_timestamp(log: Log, partition: Partition) -> _Steps[TimestampedOffset]:
     newest = max(
-        log.headers(partition.where, partition.bounds().log_start_offset),
+        log.headers(partition.log_partition, partition.bounds().log_start_offset),
         key=lambda header: header.max_timestamp_ms,
         default=None,
     )
@@ -254,7 +254,7 @@ def _first_record(
 ) -> _Steps[TimestampedOffset]:
     """Return the first record of a batch with that timestamp or a later one."""
     start = partition.bounds().log_start_offset
-    for batch in log.read(partition.where, header.base_offset, 1)[:1]:
+    for batch in log.read(partition.log_partition, header.base_offset, 1)[:1]:
         found = yield _Scan(batch, start, timestamp_ms)
         assert found is not None
         if isinstance(found, LogError):

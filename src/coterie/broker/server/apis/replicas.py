@@ -91,7 +91,7 @@ def _measured_topics(
                 break  # deleted since the first step
             partition = data.partition_of(topic, index)
             if partition is not None:
-                size = data.log.size_bytes(partition.where)
+                size = data.log.size_bytes(partition.log_partition)
                 described.partitions.append(
                     m.DescribeLogDirsPartition(
                         partition_index=index, partition_size=size

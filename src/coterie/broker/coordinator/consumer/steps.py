@@ -1,10 +1,10 @@
-"""Advance a group after a heartbeat or a classic join (E7.6).
+"""The steps of a heartbeat and of a classic join, in their order (E7.6).
 
-Members of both protocols use it, after heartbeat.py or classic_members.py has found the
-member and applied the fields of its request. The order is that of Kafka's
-`GroupMetadataManager.consumerGroupHeartbeat`: bump the group epoch if the subscription
-or the topics changed, compute a target if the group epoch is ahead of it, then
-reconcile the member.
+heartbeat.py and classic_members.py call them one after the other, after they have found
+the sender: update the member, bump the group epoch if the subscription or the topics
+changed, compute a target if the group epoch is ahead of it, and reconcile the member.
+The order is that of Kafka's `GroupMetadataManager.consumerGroupHeartbeat`. Each step
+writes to the draft, and no step calls another.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member, MemberState
+from coterie.broker.coordinator.consumer.members import Sender
 from coterie.broker.coordinator.consumer.reconcile import (
     Owned,
     ReconcileInput,
@@ -31,55 +32,33 @@ from coterie.types import TopicId
 _UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
 
 
-def advance(
-    draft: ConsumerDraft, known: Member | None, member: Member, owned: Owned | None
-) -> Member:
-    """Apply a member's new value and return the member after its reconciliation
-    step.
-
-    `known` is the member before the request; None for a new member.
-
-    Raises:
-        ApiError: INVALID_REGULAR_EXPRESSION; FENCED_MEMBER_EPOCH (E5-04);
-            UNSUPPORTED_ASSIGNOR; UNKNOWN_SERVER_ERROR, when the assignor failed.
-    """
-    changed = update_member(draft, known, member)
-    if draft.epoch > draft.assignment_epoch and not delegate_target(draft, member):
-        make_target_if_due(draft)
-    return reconcile_member(draft, member, owned, changed=changed)
-
-
-def update_member(draft: ConsumerDraft, known: Member | None, member: Member) -> bool:
-    """Apply a member's new value, and bump the group epoch if needed.
-
-    Return whether its subscription changed.
+def update_member(draft: ConsumerDraft, sender: Sender, member: Member) -> None:
+    """Write the sender's new value if it changed, or is that of a new member.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION.
     """
-    before = known or Member(member_id=member.member_id)
+    before = sender.before
     assert before.member_id == member.member_id
-    if member != before or known is None:
+    if sender.replaced is not None:
+        draft.replace_static_member(sender.replaced, before)
+    if before.classic is not None and member.classic is None:
+        for cancel in timers.cancel_classic(draft.group_id, member.member_id):
+            draft.set(cancel)
+    if member != before or draft.member(member.member_id) is None:
         draft.put_metadata(member)
     update_regex(draft, before, member)
-    requested = requests_assignment(draft, known, member)
-    needs_target = requested or _needs_target(draft.group, before, member)
-    _bump_if_needed(draft, needs_target=needs_target)
-    return (before.topic_names, before.topic_regex) != (
-        member.topic_names,
-        member.topic_regex,
-    )
 
 
-def refresh_group(draft: ConsumerDraft) -> None:
-    """Refresh the topics and compute the target if either is due.
+def bump_epoch(draft: ConsumerDraft, before: Member, member: Member) -> None:
+    """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
 
     Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed.
+        ApiError: UNSUPPORTED_ASSIGNOR, INVALID_REQUEST, for client-side assignors.
     """
-    assert not draft.is_touched, "a changed member needs advance()"
-    _bump_if_needed(draft, needs_target=False)
-    make_target_if_due(draft)
+    requested = requests_assignment(draft, before, member)
+    needs_target = requested or _needs_target(draft.group, before, member)
+    bump_if_needed(draft, needs_target=needs_target)
 
 
 def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
@@ -93,8 +72,8 @@ def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
     return before.topic_regex != regex and group.is_resolved(regex)
 
 
-def _bump_if_needed(draft: ConsumerDraft, *, needs_target: bool) -> None:
-    """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
+def bump_if_needed(draft: ConsumerDraft, *, needs_target: bool = False) -> None:
+    """Bump the group epoch if a target is needed, or is due as the topics changed.
 
     The topics' metadata is refreshed only for a reason, not at every heartbeat (E6-32).
     """
@@ -107,10 +86,29 @@ def _bump_if_needed(draft: ConsumerDraft, *, needs_target: bool) -> None:
         draft.put_first_epoch()
 
 
+def compute_target(draft: ConsumerDraft, sender: Member) -> None:
+    """Compute the target of the group epoch, or delegate it to a member, if it is due.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
+    """
+    if draft.epoch > draft.assignment_epoch and not delegate_target(draft, sender):
+        make_target_if_due(draft)
+
+
 def reconcile_member(
-    draft: ConsumerDraft, member: Member, owned: Owned | None, *, changed: bool
+    draft: ConsumerDraft, before: Member, member: Member, owned: Owned | None
 ) -> Member:
-    """Reconcile the member and set its rebalance timer (E7-41, E8-03)."""
+    """Return the member after one step towards its target, and set its rebalance timer
+    (E7-41, E8-03).
+
+    Raises:
+        ApiError: FENCED_MEMBER_EPOCH (E5-04).
+    """
+    changed = (before.topic_names, before.topic_regex) != (
+        member.topic_names,
+        member.topic_regex,
+    )
     if not changed and member.is_reconciled(draft.assignment_epoch):
         return member
     after = reconcile(
