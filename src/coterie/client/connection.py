@@ -43,6 +43,7 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -53,7 +54,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
 )
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.schema import VERSION_MAX, Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -368,14 +368,14 @@ class BrokerConnection(asyncio.Protocol):
         """
         ours = ADVERTISED[ApiKey.API_VERSIONS]
         name, release = _SOFTWARE
-        request = ApiVersionsRequest(
+        request = m.ApiVersionsRequest(
             client_software_name=name, client_software_version=release
         )
-        response = await self._exchange(request, ApiVersionsResponse, ours.high)
+        response = await self._exchange(request, m.ApiVersionsResponse, ours.high)
         self._learn(response)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             self._versions.setdefault(ApiKey.API_VERSIONS, Versions(0, 0))
-            response = await self.call(request, ApiVersionsResponse, wanted=ours)
+            response = await self.call(request, m.ApiVersionsResponse, wanted=ours)
             self._learn(response)
         if response.error_code:
             code = ErrorCode.read(response.error_code).name
@@ -390,12 +390,8 @@ class BrokerConnection(asyncio.Protocol):
         if credentials is None:
             return
         # Most runs of the command line use no SASL and need not import its messages.
-        from coterie.wire.messages.sasl_authenticate import (
-            SaslAuthenticateRequest,
-            SaslAuthenticateResponse,
-        )
 
-        has_requests = SaslAuthenticateRequest.API_KEY in self._versions
+        has_requests = m.SaslAuthenticateRequest.API_KEY in self._versions
         await self._handshake(
             credentials.mechanism, _TOKENS_BY_REQUEST if has_requests else _BARE_TOKENS
         )
@@ -405,7 +401,8 @@ class BrokerConnection(asyncio.Protocol):
         while True:
             if has_requests:
                 response = await self.call(
-                    SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
+                    m.SaslAuthenticateRequest(auth_bytes=token),
+                    m.SaslAuthenticateResponse,
                 )
                 if response.error_code:
                     code = ErrorCode.read(response.error_code).name
@@ -432,14 +429,10 @@ class BrokerConnection(asyncio.Protocol):
             self._reauthenticate_at_s = self._loop.time() + delay_s
 
     async def _handshake(self, mechanism: str, version: Versions) -> None:
-        from coterie.wire.messages.sasl_handshake import (
-            SaslHandshakeRequest,
-            SaslHandshakeResponse,
-        )
 
         response = await self.call(
-            SaslHandshakeRequest(mechanism=mechanism),
-            SaslHandshakeResponse,
+            m.SaslHandshakeRequest(mechanism=mechanism),
+            m.SaslHandshakeResponse,
             wanted=version,
         )
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -483,7 +476,7 @@ class BrokerConnection(asyncio.Protocol):
         elif error is not None:
             raise error
 
-    def _learn(self, response: ApiVersionsResponse) -> None:
+    def _learn(self, response: m.ApiVersionsResponse) -> None:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
             for each in response.api_keys
@@ -564,14 +557,14 @@ class BrokerConnection(asyncio.Protocol):
                 f"a response to request {correlation_id}, not to {expected}"
             )
         version = pending.version
-        if pending.response is ApiVersionsResponse and frame.startswith(
+        if pending.response is m.ApiVersionsResponse and frame.startswith(
             _REFUSED_VERSION, at
         ):
             version = 0
         value: object = Undecoded(frame, at, version)
         if pending.response is not None:
             value, _ = decode(pending.response, version, frame, at, ELEMENTS_MAX)
-        self._has_served |= pending.response is not ApiVersionsResponse
+        self._has_served |= pending.response is not m.ApiVersionsResponse
         del self._in_flight[correlation_id]
         if not pending.future.done():
             pending.future.set_result(value)

@@ -29,12 +29,9 @@ from coterie.errors import (
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.upstream.topic import default_replicas
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
@@ -288,9 +285,9 @@ async def _check_transactional_ids(
     Describe, which Write includes; Write itself is not checked: it fences a shard."""
     connection = await admin.cluster.connection()
     keys = [plan.transactional_id(0)]
-    version = connection.version_of(FindCoordinatorRequest)
+    version = connection.version_of(m.FindCoordinatorRequest)
     request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, FindCoordinatorResponse)
+    response = await connection.call(request, m.FindCoordinatorResponse)
     found = read_find_coordinator(response, keys, version).get(keys[0])
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if found is not None and found.code is code:

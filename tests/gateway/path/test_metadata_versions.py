@@ -10,6 +10,7 @@ import pytest
 from coterie.gateway.path.metadata_versions import SERVED, translate
 from coterie.gateway.upstream.catalog_feed import derived_topic_id
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -21,20 +22,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
     write_response,
-)
-from coterie.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from coterie.wire.schema import ZERO_UUID
 from tests.broker.server.harness import WireClient
@@ -55,26 +42,26 @@ def known_id(upstream: int, name: TopicName = "t") -> TopicId:
     return OWN_ID if upstream >= IDS_SINCE else derived_topic_id(CLUSTER, name)
 
 
-def response(upstream: int, *topics: MetadataResponseTopic) -> MetadataResponse:
-    broker = MetadataResponseBroker(node_id=1, host="up", port=9092)
+def response(upstream: int, *topics: m.MetadataResponseTopic) -> m.MetadataResponse:
+    broker = m.MetadataResponseBroker(node_id=1, host="up", port=9092)
     for topic in topics:
         if upstream >= IDS_SINCE and not topic.error_code:
             topic.topic_id = OWN_ID
-    return MetadataResponse(
+    return m.MetadataResponse(
         brokers=[broker], cluster_id=CLUSTER, controller_id=1, topics=list(topics)
     )
 
 
-def topic(name: TopicName = "t") -> MetadataResponseTopic:
-    partition = MetadataResponsePartition(
+def topic(name: TopicName = "t") -> m.MetadataResponseTopic:
+    partition = m.MetadataResponsePartition(
         partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1]
     )
-    return MetadataResponseTopic(name=name, partitions=[partition])
+    return m.MetadataResponseTopic(name=name, partitions=[partition])
 
 
 def exchanged(
-    request: MetadataRequest, upstream: int, answer: MetadataResponse
-) -> tuple[MetadataRequest, MetadataResponse]:
+    request: m.MetadataRequest, upstream: int, answer: m.MetadataResponse
+) -> tuple[m.MetadataRequest, m.MetadataResponse]:
     """Return the request that upstream reads, and the response that the client reads
     in version 12."""
     header = RequestHeaderV0(ApiKey.METADATA, SERVED, CORRELATION_ID)
@@ -83,23 +70,23 @@ def exchanged(
     translated = translate(frame, upstream, known.get)
     payload = translated.request[SIZE_BYTES:]
     assert read_header_v0(payload) == (ApiKey.METADATA, upstream, CORRELATION_ID)
-    tagged = upstream in MetadataRequest.FLEXIBLE
+    tagged = upstream in m.MetadataRequest.FLEXIBLE
     client_id, at = read_client_id(payload, flexible=tagged)
     assert client_id == "app"
-    asked, at = decode(MetadataRequest, upstream, payload, at)
+    asked, at = decode(m.MetadataRequest, upstream, payload, at)
     assert at == len(payload)
     raw = write_response(CORRELATION_ID, encode(answer, upstream), tagged=tagged)
     payload = translated.answer(raw)[SIZE_BYTES:]
     correlation_id, at = read_response(payload, tagged=True)
     assert correlation_id == CORRELATION_ID
-    read, at = decode(MetadataResponse, SERVED, payload, at)
+    read, at = decode(m.MetadataResponse, SERVED, payload, at)
     assert at == len(payload)
     return asked, read
 
 
 @pytest.mark.parametrize("upstream", OLD)
 def test_all_topics_have_ids(upstream: int) -> None:
-    request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    request = m.MetadataRequest(topics=None, include_topic_authorized_operations=True)
 
     asked, read = exchanged(request, upstream, response(upstream, topic()))
 
@@ -113,10 +100,10 @@ def test_all_topics_have_ids(upstream: int) -> None:
 
 @pytest.mark.parametrize("upstream", OLD)
 def test_a_topic_is_asked_for_by_its_id(upstream: int) -> None:
-    wanted = MetadataRequestTopic(topic_id=known_id(upstream), name=None)
+    wanted = m.MetadataRequestTopic(topic_id=known_id(upstream), name=None)
 
     asked, read = exchanged(
-        MetadataRequest(topics=[wanted]), upstream, response(upstream, topic())
+        m.MetadataRequest(topics=[wanted]), upstream, response(upstream, topic())
     )
 
     assert asked.topics is not None
@@ -128,10 +115,10 @@ def test_a_topic_is_asked_for_by_its_id(upstream: int) -> None:
 
 @pytest.mark.parametrize("upstream", OLD)
 def test_an_unknown_id_has_its_error(upstream: int) -> None:
-    wanted = MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)
+    wanted = m.MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)
 
     asked, read = exchanged(
-        MetadataRequest(topics=[wanted]), upstream, response(upstream)
+        m.MetadataRequest(topics=[wanted]), upstream, response(upstream)
     )
 
     assert asked.topics == []  # no topic, and not all
@@ -141,46 +128,49 @@ def test_an_unknown_id_has_its_error(upstream: int) -> None:
 
 
 def test_the_id_of_a_deleted_topic_is_unknown() -> None:
-    gone = MetadataResponseTopic(
+    gone = m.MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="t"
     )
-    wanted = MetadataRequestTopic(topic_id=known_id(9), name=None)
+    wanted = m.MetadataRequestTopic(topic_id=known_id(9), name=None)
 
-    _, read = exchanged(MetadataRequest(topics=[wanted]), 9, response(9, gone))
+    _, read = exchanged(m.MetadataRequest(topics=[wanted]), 9, response(9, gone))
 
     assert read.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert read.topics[0].topic_id == known_id(9)
 
 
 def test_an_id_of_a_topic_that_was_created_again_is_unknown() -> None:
-    again = MetadataResponse(
-        cluster_id=CLUSTER, topics=[MetadataResponseTopic(name="t", topic_id=b"2" * 16)]
+    again = m.MetadataResponse(
+        cluster_id=CLUSTER,
+        topics=[m.MetadataResponseTopic(name="t", topic_id=b"2" * 16)],
     )
-    wanted = MetadataRequestTopic(topic_id=OWN_ID, name=None)
+    wanted = m.MetadataRequestTopic(topic_id=OWN_ID, name=None)
 
-    _, read = exchanged(MetadataRequest(topics=[wanted]), 11, again)
+    _, read = exchanged(m.MetadataRequest(topics=[wanted]), 11, again)
 
     assert read.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert read.topics[0].partitions == []
 
 
 def test_another_error_of_a_topic_is_kept() -> None:
-    refused = MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name="t")
-    wanted = MetadataRequestTopic(topic_id=known_id(9), name=None)
+    refused = m.MetadataResponseTopic(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE, name="t"
+    )
+    wanted = m.MetadataRequestTopic(topic_id=known_id(9), name=None)
 
-    _, read = exchanged(MetadataRequest(topics=[wanted]), 9, response(9, refused))
+    _, read = exchanged(m.MetadataRequest(topics=[wanted]), 9, response(9, refused))
 
     assert read.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert read.topics[0].topic_id == known_id(9)
 
 
 def test_a_topic_that_is_asked_for_by_name_may_be_unknown() -> None:
-    gone = MetadataResponseTopic(
+    gone = m.MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="no"
     )
-    wanted = MetadataRequestTopic(topic_id=ZERO_UUID, name="no")
+    wanted = m.MetadataRequestTopic(topic_id=ZERO_UUID, name="no")
 
-    asked, read = exchanged(MetadataRequest(topics=[wanted]), 9, response(9, gone))
+    asked, read = exchanged(m.MetadataRequest(topics=[wanted]), 9, response(9, gone))
 
     assert asked.allow_auto_topic_creation
     assert read.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -200,13 +190,13 @@ def learn_versions(
     client: WireClient,
     accepted: UpstreamConnection,
     newest: int,
-    *others: ApiVersion,
+    *others: m.ApiVersion,
 ) -> dict[int, int]:
     """Return the newest version of each API that a client of the gateway reads."""
-    client.send(ApiVersionsRequest(), 3)
+    client.send(m.ApiVersionsRequest(), 3)
     received = accepted.receive()
-    metadata = ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=newest)
-    answer = ApiVersionsResponse(api_keys=[metadata, *others])
+    metadata = m.ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=newest)
+    answer = m.ApiVersionsResponse(api_keys=[metadata, *others])
     accepted.answer(received.correlation_id, encode(answer, 3))
     read = client.receive()
     return {each.api_key: each.max_version for each in read.api_keys}
@@ -225,13 +215,13 @@ def test_members_of_the_consumer_protocol_get_the_metadata_that_they_need(
         assert ApiKey.CONSUMER_GROUP_HEARTBEAT in versions
         assert versions[ApiKey.METADATA] == SERVED
 
-        client.send(MetadataRequest(topics=None), SERVED)
-        client.send(MetadataRequest(topics=None), newest)
+        client.send(m.MetadataRequest(topics=None), SERVED)
+        client.send(m.MetadataRequest(topics=None), newest)
         for _ in range(2):
             received = accepted.receive()
             assert (received.key, received.version) == (ApiKey.METADATA, newest)
             body = encode(response(newest, topic()), newest)
-            tags = b"\0" if newest in MetadataResponse.FLEXIBLE else b""
+            tags = b"\0" if newest in m.MetadataResponse.FLEXIBLE else b""
             accepted.answer(received.correlation_id, tags + body)
         read = client.receive()
         assert [each.topic_id for each in read.topics] == [known_id(newest)]
@@ -246,7 +236,7 @@ def test_a_newer_upstream_gets_the_request_as_it_is(upstream: FakeUpstream) -> N
     ):
         accepted = upstream.accept()
         assert learn_versions(client, accepted, 13)[ApiKey.METADATA] == 13
-        client.send(MetadataRequest(topics=None), 12)
+        client.send(m.MetadataRequest(topics=None), 12)
         assert accepted.receive().version == 12
 
 
@@ -258,9 +248,9 @@ def test_no_group_is_listed_on_the_port_of_an_old_broker(
         gateway.client(0) as client,
     ):
         accepted = upstream.accept()
-        old = ApiVersion(api_key=ApiKey.LIST_GROUPS, min_version=0, max_version=4)
+        old = m.ApiVersion(api_key=ApiKey.LIST_GROUPS, min_version=0, max_version=4)
         assert learn_versions(client, accepted, 9, old)[ApiKey.LIST_GROUPS] == 5
-        client.send(ListGroupsRequest(types_filter=["consumer"]), 5)
-        client.send(MetadataRequest(topics=None), 9)
+        client.send(m.ListGroupsRequest(types_filter=["consumer"]), 5)
+        client.send(m.MetadataRequest(topics=None), 9)
         assert accepted.receive().key == ApiKey.METADATA
-        assert client.receive() == ListGroupsResponse()
+        assert client.receive() == m.ListGroupsResponse()

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT
 from coterie.wire.compiler import compile_decoder, compile_encoder
 from coterie.wire.framing import SIZE_BYTES, frame_of
-from coterie.wire.messages.produce import NodeEndpoint
 from coterie.wire.primitives import read_tags, read_uvarint, write_tags, write_uvarint
 
 LEADERS_SINCE: Final = 16
@@ -41,10 +41,10 @@ class FetchRewrite:
     the addresses of upstream, and sets those of the gateway."""
 
     def __init__(
-        self, version: int, replace: Callable[[list[NodeEndpoint]], None]
+        self, version: int, replace: Callable[[list[m.NodeEndpoint]], None]
     ) -> None:
-        self._decode = compile_decoder(NodeEndpoint, version, flexible=True)
-        self._encode = compile_encoder(NodeEndpoint, version, flexible=True)
+        self._decode = compile_decoder(m.NodeEndpoint, version, flexible=True)
+        self._encode = compile_encoder(m.NodeEndpoint, version, flexible=True)
         self._replace = replace
 
     def __call__(self, frame: bytes) -> bytes:
@@ -61,7 +61,7 @@ class FetchRewrite:
         return frame_of(head + write_tags(fields) + frame[after:])
 
     def _replaced(self, data: bytes) -> bytes:
-        leaders: list[NodeEndpoint] = []
+        leaders: list[m.NodeEndpoint] = []
         try:
             count, at = read_uvarint(data, 0)
             for _ in range(count - 1):

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from coterie.gateway.upstream.catalog_feed import derived_topic_id
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
@@ -25,12 +26,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
     write_response,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
 )
 from coterie.wire.schema import ZERO_UUID
 
@@ -66,24 +61,24 @@ def translate(frame: bytes, upstream: int, name_of: TopicNames) -> Translated:
     payload = frame[SIZE_BYTES:]
     key, version, correlation_id = read_header_v0(payload)
     client_id, at = read_client_id(
-        payload, flexible=version in MetadataRequest.FLEXIBLE
+        payload, flexible=version in m.MetadataRequest.FLEXIBLE
     )
-    request, _ = decode(MetadataRequest, version, payload, at)
+    request, _ = decode(m.MetadataRequest, version, payload, at)
     asked = _use_names(request, name_of)
     translated = write_request(
         RequestHeaderV0(key, upstream, correlation_id),
         client_id,
         encode(request, upstream),
-        flexible=upstream in MetadataRequest.FLEXIBLE,
+        flexible=upstream in m.MetadataRequest.FLEXIBLE,
     )
     return Translated(translated, partial(_translate_back, upstream, version, asked))
 
 
-def _use_names(request: MetadataRequest, name_of: TopicNames) -> _Asked:
+def _use_names(request: m.MetadataRequest, name_of: TopicNames) -> _Asked:
     """Replace the ids in a request with names. Such a request creates no topics."""
     by_name: dict[TopicName, TopicId] = {}
     unknown: list[TopicId] = []
-    named: list[MetadataRequestTopic] = []
+    named: list[m.MetadataRequestTopic] = []
     for topic in request.topics or ():
         if topic.topic_id == ZERO_UUID:
             named.append(topic)
@@ -92,7 +87,7 @@ def _use_names(request: MetadataRequest, name_of: TopicNames) -> _Asked:
         else:
             by_name[name] = topic.topic_id
     if by_name or unknown:
-        named += [MetadataRequestTopic(topic_id=ZERO_UUID, name=n) for n in by_name]
+        named += [m.MetadataRequestTopic(topic_id=ZERO_UUID, name=n) for n in by_name]
         request.topics = named
         request.allow_auto_topic_creation = False
     return _Asked(by_name, tuple(unknown))
@@ -103,9 +98,9 @@ def _translate_back(upstream: int, version: int, asked: _Asked, frame: bytes) ->
         return frame
     payload = frame[SIZE_BYTES:]
     correlation_id, at = read_response(
-        payload, tagged=upstream in MetadataResponse.FLEXIBLE
+        payload, tagged=upstream in m.MetadataResponse.FLEXIBLE
     )
-    response, _ = decode(MetadataResponse, upstream, payload, at)
+    response, _ = decode(m.MetadataResponse, upstream, payload, at)
     cluster_id = response.cluster_id or ""
     for topic in response.topics:
         assert topic.name is not None
@@ -118,13 +113,13 @@ def _translate_back(upstream: int, version: int, asked: _Asked, frame: bytes) ->
     return write_response(
         correlation_id,
         encode(response, version),
-        tagged=version in MetadataResponse.FLEXIBLE,
+        tagged=version in m.MetadataResponse.FLEXIBLE,
     )
 
 
 def _with_id(
-    topic: MetadataResponseTopic, asked: TopicId | None
-) -> MetadataResponseTopic:
+    topic: m.MetadataResponseTopic, asked: TopicId | None
+) -> m.MetadataResponseTopic:
     """Return the topic, or that it is unknown when it was asked for by an id that it
     does not have any more."""
     if asked is None or topic.topic_id == asked:
@@ -135,7 +130,7 @@ def _with_id(
     return _unknown(asked)
 
 
-def _unknown(topic_id: TopicId) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+def _unknown(topic_id: TopicId) -> m.MetadataResponseTopic:
+    return m.MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
     )

@@ -33,14 +33,9 @@ from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.upstream.poller import Poller
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
 from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 _LOGGER = logging.getLogger(__name__)
@@ -102,7 +97,9 @@ def derived_topic_id(cluster_id: str, name: TopicName) -> TopicId:
     return bytes(raw)
 
 
-def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> Listing:
+def read_listing(
+    response: m.MetadataResponse, known_racks: Mapping[int, str]
+) -> Listing:
     """Return the listing of a response for all topics.
 
     `known_racks` has the racks of brokers in earlier responses. A broker that is down
@@ -136,7 +133,7 @@ def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> 
     )
 
 
-def _read_brokers(response: MetadataResponse) -> BrokerListing:
+def _read_brokers(response: m.MetadataResponse) -> BrokerListing:
     return BrokerListing(
         tuple(
             UpstreamBroker(broker.node_id, broker.host, broker.port)
@@ -152,7 +149,7 @@ def _read_brokers(response: MetadataResponse) -> BrokerListing:
 
 
 def _read_topic(
-    topic: MetadataResponseTopic,
+    topic: m.MetadataResponseTopic,
     racks: Mapping[int, str],
     shared: dict[tuple[int, ...], frozenset[str]],
 ) -> UpstreamTopic:
@@ -237,7 +234,7 @@ class CatalogFeed:
 
     async def _read(self) -> None:
         connection = await self._cluster.connection()
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        request = m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         received = await connection.call_undecoded(request, wanted=_VERSIONS)
         digest = _digest(received)
         if digest != self._digest:
@@ -358,10 +355,12 @@ class CatalogFeed:
     ) -> dict[TopicName, UpstreamTopic | None]:
         """Return topics as one broker describes them; None for those that it does not
         have. A topic with another error has no partitions."""
-        topics = [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        topics = [
+            m.MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names
+        ]
+        request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._cluster.call(
-            request, MetadataResponse, node_id=broker, wanted=_VERSIONS
+            request, m.MetadataResponse, node_id=broker, wanted=_VERSIONS
         )
         unknown = {
             topic.name
@@ -380,7 +379,7 @@ class CatalogFeed:
 def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
     """Decode a response, in another thread than the event loop's."""
     frame, at, version = received
-    response, _ = decode(MetadataResponse, version, frame, at, ELEMENTS_MAX)
+    response, _ = decode(m.MetadataResponse, version, frame, at, ELEMENTS_MAX)
     return read_listing(response, racks)
 
 

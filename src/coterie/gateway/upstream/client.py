@@ -52,15 +52,8 @@ from coterie.gateway.upstream.upstream import (
     Produced,
 )
 from coterie.types import LogOffset, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from coterie.wire.record_batch import Producer
 from coterie.wire.schema import Versions
 
@@ -362,7 +355,7 @@ class UpstreamClient:
         if node_id is None:
             node_id = await self._find_coordinator(transactional_id)
             self._coordinators[transactional_id] = node_id
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
@@ -371,7 +364,7 @@ class UpstreamClient:
             request.producer_epoch = current.producer_epoch
         response = await self._control.call(
             request,
-            InitProducerIdResponse,
+            m.InitProducerIdResponse,
             node_id=node_id,
             wanted=_INIT_PRODUCER_ID if current is None else _CHECKS_CURRENT,
         )
@@ -380,10 +373,10 @@ class UpstreamClient:
 
     async def _find_coordinator(self, transactional_id: str) -> int:
         connection = await self._control.connection()
-        version = connection.version_of(FindCoordinatorRequest)
+        version = connection.version_of(m.FindCoordinatorRequest)
         keys = [transactional_id]
         request = find_coordinator_request(keys, version, TRANSACTION)
-        response = await connection.call(request, FindCoordinatorResponse)
+        response = await connection.call(request, m.FindCoordinatorResponse)
         found = read_find_coordinator(response, keys, version).get(transactional_id)
         if found is None:
             raise MalformedFrame("the FindCoordinator response omits the key")

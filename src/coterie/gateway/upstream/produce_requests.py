@@ -20,13 +20,8 @@ from coterie.gateway.upstream.topic_state import (
 )
 from coterie.gateway.upstream.upstream import Produced
 from coterie.types import LogOffset
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from coterie.wire.schema import Versions
 
 REQUESTS_MAX: Final = 5
@@ -62,7 +57,7 @@ class Sender:
         self._cluster = cluster
         self._node_id = node_id
         self._queue: deque[PendingBatch] = deque()
-        self._sent: dict[asyncio.Future[ProduceResponse], list[PendingBatch]] = {}
+        self._sent: dict[asyncio.Future[m.ProduceResponse], list[PendingBatch]] = {}
         self._connection: BrokerConnection | None = None
         self._is_running = False
         self._has_room = asyncio.Event()
@@ -104,7 +99,7 @@ class Sender:
                 return
             try:
                 future = connection.send_now(
-                    self._request(batches), ProduceResponse, wanted=_PRODUCE
+                    self._request(batches), m.ProduceResponse, wanted=_PRODUCE
                 )
             except CoterieError:
                 future = None
@@ -114,7 +109,7 @@ class Sender:
             self._sent_now(future, batches)
 
     def _sent_now(
-        self, future: asyncio.Future[ProduceResponse], batches: list[PendingBatch]
+        self, future: asyncio.Future[m.ProduceResponse], batches: list[PendingBatch]
     ) -> None:
         self._sent[future] = batches
         if len(self._sent) >= REQUESTS_MAX:
@@ -132,7 +127,7 @@ class Sender:
                     continue
                 try:
                     future = await connection.send(
-                        self._request(batches), ProduceResponse, wanted=_PRODUCE
+                        self._request(batches), m.ProduceResponse, wanted=_PRODUCE
                     )
                 except BaseException:
                     self._queue.extendleft(reversed(batches))
@@ -169,19 +164,19 @@ class Sender:
             size += len(batch.data)
         return batches
 
-    def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
+    def _request(self, batches: Sequence[PendingBatch]) -> m.ProduceRequest:
         data = [
-            PartitionProduceData(index=batch.partition, records=batch.data)
+            m.PartitionProduceData(index=batch.partition, records=batch.data)
             for batch in batches
         ]
-        return ProduceRequest(
+        return m.ProduceRequest(
             transactional_id=batches[0].transactional_id,
             acks=_ALL_IN_SYNC,
             timeout_ms=broker_timeout_ms(self._cluster.options),
-            topic_data=[TopicProduceData(name=self._topic.name, partition_data=data)],
+            topic_data=[m.TopicProduceData(name=self._topic.name, partition_data=data)],
         )
 
-    def _answered(self, future: asyncio.Future[ProduceResponse]) -> None:
+    def _answered(self, future: asyncio.Future[m.ProduceResponse]) -> None:
         batches = self._sent.pop(future)
         self._has_room.set()
         if future.cancelled() or (error := future.exception()) is not None:

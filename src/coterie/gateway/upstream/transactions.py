@@ -36,16 +36,8 @@ from coterie.errors import (
 )
 from coterie.gateway.upstream.topic_state import bug_in, call_back
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer, whole_batches
 from coterie.wire.schema import Versions
 
@@ -175,8 +167,8 @@ class TransactionClient:
             if len(self._coordinators) >= COORDINATORS_MAX:
                 self._coordinators.clear()
             self._coordinators[transactional_id] = node_id
-        topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
-        request = AddPartitionsToTxnRequest(
+        topic = m.AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
+        request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=application.producer_id,
             v3_and_below_producer_epoch=application.producer_epoch,
@@ -185,7 +177,7 @@ class TransactionClient:
         try:
             response = await cluster.call(
                 request,
-                AddPartitionsToTxnResponse,
+                m.AddPartitionsToTxnResponse,
                 node_id=node_id,
                 wanted=_ADD_PARTITIONS,
             )
@@ -247,10 +239,10 @@ async def _read_producers(
 
 async def _find_coordinator(cluster: Cluster, transactional_id: str) -> int:
     connection = await cluster.connection()
-    version = connection.version_of(FindCoordinatorRequest)
+    version = connection.version_of(m.FindCoordinatorRequest)
     keys = [transactional_id]
     request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, FindCoordinatorResponse)
+    response = await connection.call(request, m.FindCoordinatorResponse)
     found = read_find_coordinator(response, keys, version).get(transactional_id)
     if found is None:
         raise MalformedFrame("the FindCoordinator response omits the key")
@@ -258,7 +250,7 @@ async def _find_coordinator(cluster: Cluster, transactional_id: str) -> int:
     return found.node_id
 
 
-def _added(response: AddPartitionsToTxnResponse) -> int:
+def _added(response: m.AddPartitionsToTxnResponse) -> int:
     codes = [
         partition.partition_error_code
         for topic in response.results_by_topic_v3_and_below
