@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cli.kafka_consumer_groups.java import partition_hash
 from coterie.java import hash_map_order, string_hash
-from coterie.types import TopicPartition
 
 
 @pytest.mark.fact("B-16a", "B-16b")
@@ -30,9 +28,4 @@ def test_strings_hash_as_in_java(text: str, hashed: int) -> None:
 def test_keys_have_the_order_of_a_resized_hash_map() -> None:
     groups = [f"group-{number}" for number in range(14)]
     order = [10, 12, 11, 7, 6, 9, 8, 3, 2, 5, 4, 13, 1, 0]
-    assert hash_map_order(groups, string_hash) == [groups[each] for each in order]
-    partitions = [TopicPartition("orders", number) for number in range(14)]
-    order = [*range(7, 14), *range(7)]
-    assert hash_map_order(partitions, partition_hash) == [
-        partitions[each] for each in order
-    ]
+    assert hash_map_order(groups) == [groups[each] for each in order]

@@ -23,7 +23,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from coterie.cli.completion import SCRIPTS
 from coterie.cli.parser import help_document
 from coterie.cli.registry import FAMILIES, find_command
 
@@ -32,11 +31,15 @@ Item: TypeAlias = Mapping[str, Any]
 
 ROOT: Final = Path(__file__).parent.parent
 COMPLETIONS: Final = {
-    "bash": "bash-completion/completions/coterie",
-    "zsh": "zsh/site-functions/_coterie",
-    "fish": "fish/vendor_completions.d/coterie.fish",
+    "bash-completion/completions/coterie": "source <(coterie completion bash)\n",
+    "zsh/site-functions/_coterie": """\
+#compdef coterie
+source <(coterie completion zsh)
+_python_argcomplete "$@"
+""",
+    "fish/vendor_completions.d/coterie.fish": "coterie completion fish | source\n",
 }
-"""The file below share/ in which each shell looks for the completions of a command."""
+"""The files below share/ in which shells look for the completions of a command."""
 ABOUT: Final = """\
 Kafka's group coordinator in Python: a server for unmodified Kafka clients, a command
 line for the consumer groups of any Kafka cluster, and a pipeline that converts the
@@ -53,7 +56,7 @@ true, 130 interrupted
 def write_share(directory: Path) -> list[Path]:
     """Write the files below `directory` as below share/; return their paths."""
     texts = {f"man/man1/{name}.1": text for name, text in pages().items()}
-    texts |= {COMPLETIONS[shell]: script for shell, script in SCRIPTS.items()}
+    texts |= COMPLETIONS
     paths = []
     for name, text in sorted(texts.items()):
         path = directory / name

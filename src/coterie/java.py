@@ -1,15 +1,13 @@
 """Details of Java that Kafka's behaviour depends on.
 
-Kafka assigns groups to partitions by hash codes, trims filters and ids, selects the
-first entry of a map in some places, and quotes the errors of RE2/J.
+Kafka assigns groups to partitions by hash codes, trims filters and ids, selects a
+group's protocol by the order of a map, and quotes the errors of RE2/J.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
-
-K = TypeVar("K")
+from collections.abc import Iterable
+from typing import Final
 
 _UNSIGNED: Final = 0xFFFF_FFFF
 _INITIAL_CAPACITY: Final = 16
@@ -48,23 +46,19 @@ def trim(text: str) -> str:
     return text.strip(_TRIMMED)
 
 
-def hash_map_order(
-    keys: Iterable[K],
-    hash_code: Callable[[K], int],
-    capacity: int = _INITIAL_CAPACITY,
-) -> list[K]:
-    """Return keys in the iteration order of a java.util.HashMap with an initial
-    capacity, a power of two.
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """Return strings in the iteration order of a java.util.HashMap that has them as
+    keys.
 
     They must be given in the order of insertion.
     """
     ordered = list(keys)
-    size = capacity
+    size = _INITIAL_CAPACITY
     while len(ordered) > size * 3 // 4:
         size *= 2
 
-    def bucket(key: K) -> int:
-        value = hash_code(key)
+    def bucket(key: str) -> int:
+        value = string_hash(key)
         return (value ^ value >> 16) & (size - 1)
 
     return sorted(ordered, key=bucket)

@@ -34,7 +34,6 @@ APACHE_TOOLS: Final = [
     "test_admin_tools.py",
     "test_dump_log_segments.py",
     "test_kafka_consumer_groups.py",
-    "test_option_table.py",
     "test_pipeline_truth.py",
     "test_share_and_streams.py",
 ]

@@ -11,7 +11,6 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Thread
 from typing import Final, NamedTuple, Self
 
 from tests.support.waiting import eventually
@@ -144,28 +143,16 @@ class GroupCommand:
         self._process.stdout.close()
 
     def run(self, *words: str) -> CommandOutput:
-        """Run the command once with these arguments."""
-        (output,) = self.run_all([words])
-        return output
-
-    def run_all(self, lines: Sequence[Sequence[str]]) -> list[CommandOutput]:
-        """Run many command lines, some at the same time, and return their outputs."""
+        """Run the command with these arguments."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        text = "".join("\t".join(words) + "\n" for words in lines)
-        sender = Thread(target=lambda: (stdin.write(text.encode()), stdin.flush()))
-        sender.start()
-        outputs = []
-        for _ in lines:
-            exit_code, out, err = map(int, stdout.readline().split())
-            outputs.append(
-                CommandOutput(
-                    stdout.read(out).decode(), stdout.read(err).decode(), exit_code
-                )
-            )
-        sender.join()
-        return outputs
+        stdin.write("\t".join(words).encode() + b"\n")
+        stdin.flush()
+        exit_code, out, err = map(int, stdout.readline().split())
+        return CommandOutput(
+            stdout.read(out).decode(), stdout.read(err).decode(), exit_code
+        )
 
 
 def run_tool(

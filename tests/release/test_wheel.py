@@ -242,7 +242,8 @@ def test_the_completion_file_registers_coterie_with_its_shell(
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     words = () if shell == "fish" else (shell,)
-    assert "coterie" in run(shell, "-c", check, *words, path, cwd=tmp_path)
+    on_path = {"PATH": f"{installed / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    assert "coterie" in run(shell, "-c", check, *words, path, cwd=tmp_path, env=on_path)
 
 
 def test_coterie_and_its_dependencies_are_small(wheel: Path) -> None:

@@ -33,6 +33,8 @@ NAMES: Final = frozenset(
         "BROWSER",
         "COLORTERM",
         "COLUMNS",
+        "COMP_LINE",
+        "COMP_POINT",
         "EDITOR",
         "FORCE_COLOR",
         "LANG",
@@ -45,6 +47,7 @@ NAMES: Final = frozenset(
         "TTY_COMPATIBLE",
         "TTY_INTERACTIVE",
         "VISUAL",
+        "_ARGCOMPLETE",
         # Python and pytest. PYTHONHASHSEED stays: it repeats a failure.
         "PYTEST_ADDOPTS",
         "PYTHONASYNCIODEBUG",

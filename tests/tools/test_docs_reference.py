@@ -18,8 +18,7 @@ from tools.docs_reference import (
 def test_every_command_has_a_section() -> None:
     headings = [line for line in commands_page().splitlines() if line.startswith("#")]
     for entry in COMMANDS:
-        shown = any(line.endswith(f" coterie {entry.name}") for line in headings)
-        assert shown is not entry.is_hidden
+        assert any(line.endswith(f" coterie {entry.name}") for line in headings)
 
 
 def test_an_option_has_its_meaning_and_its_default_once() -> None:

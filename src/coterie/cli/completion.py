@@ -1,87 +1,48 @@
-"""Shell completion: the scripts of `coterie completion`, and their candidates.
+"""Shell completion, by argcomplete.
 
-    coterie complete -- groups describe or
-
-prints the candidates for the last word, which may be empty, one per line. Options and
-their values come from the command's own parser, so they are never out of date;
-`completion_values` has the values that a parser does not know.
+The scripts of `coterie completion` run `coterie` with `_ARGCOMPLETE` in its
+environment. Commands, options and choices come from the parser of the command, so they
+are never out of date; here are the values that a parser does not know: states, columns,
+profiles, snapshots, and names that the cluster has at that moment.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from coterie.cli.command import Command
-from coterie.cli.registry import COMMANDS, Entry, find_command
+from coterie.cli.registry import find_command
+from coterie.errors import CoterieError
 
-_BASH: Final = r"""
-_coterie() {
-    local line word last=-1 prefix="" words=()
-    # Bash splits words at colons, as in localhost:9092; join them again.
-    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
-        if (( last >= 0 )) && [[ $word == :* || ${words[last]} == *: ]]; then
-            words[last]+=$word
-        else
-            words[++last]=$word
-        fi
-    done
-    # It replaces only what follows the last colon.
-    if [[ $COMP_WORDBREAKS == *:* && ${words[last]} == *:* ]]; then
-        prefix=${words[last]%"${words[last]##*:}"}
-    fi
-    COMPREPLY=()
-    while IFS= read -r line; do
-        COMPREPLY+=("$(printf '%q' "${line#"$prefix"}")")
-    done < <(coterie complete -- "${words[@]}" 2>/dev/null)
-}
-complete -o default -o nosort -F _coterie coterie
-"""
+if TYPE_CHECKING:
+    from argcomplete.finders import CompletionFinder
 
-_ZSH: Final = r"""
-#compdef coterie
-_coterie() {
-    local -a found
-    found=("${(@f)$(coterie complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    found=(${found:#})
-    if (( $#found )); then
-        compadd -- $found
-    else
-        _files
-    fi
-}
-# Loaded from $fpath this file is the function; from `source` it registers one.
-if [[ ${funcstack[1]} == _coterie ]]; then
-    _coterie "$@"
-else
-    compdef _coterie coterie
-fi
-"""
+    from coterie.cli.output.outcome import Column
+    from coterie.client.admin.admin_client import AdminClient
 
-_FISH: Final = r"""
-function __coterie_complete
-    set -l words (commandline -opc) (commandline -ct)
-    coterie complete -- $words[2..-1] 2>/dev/null
-end
-complete -c coterie -a '(__coterie_complete)'
-"""
+_SHELLS: Final = ("bash", "zsh", "fish")
+_TIMEOUT_MS: Final = 1_500
+"""The limit for a cluster."""
 
-SCRIPTS: Final = {
-    shell: script.lstrip()
-    for shell, script in (("bash", _BASH), ("zsh", _ZSH), ("fish", _FISH))
-}
-"""The completion script of each shell, which a wheel installs too."""
+Line: TypeAlias = Sequence[str]
+"""The words of a command before the one that is completed, with the command's own."""
 
 
 def _declare_shell(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(SCRIPTS), help="name of the shell")
+    parser.add_argument("shell", choices=_SHELLS, help="name of the shell")
 
 
 def print_script(options: argparse.Namespace) -> int:
     """Print the completion script of a shell."""
-    sys.stdout.write(SCRIPTS[options.shell])
+    from argcomplete.shell_integration import shellcode
+
+    sys.stdout.write(shellcode(["coterie"], shell=options.shell))
     return 0
 
 
@@ -107,114 +68,229 @@ examples:
 )
 
 
-def print_candidates(arguments: Sequence[str]) -> int:
-    """Run `coterie complete`: print the candidates for the last word."""
+def complete() -> None:
+    """Print the candidates for the line in the environment, and exit."""
+    from argcomplete.lexers import split_line
+
+    line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
+    _, _, _, words, _ = split_line(line, point)
+    finder, parser = finder_for(words[1:])
+    finder(parser, always_complete_options=False, validator=_is_shown)
+
+
+def finder_for(words: Line) -> tuple[CompletionFinder, argparse.ArgumentParser]:
+    """Return what completes the word after the words of a line, and the line's parser
+    with the values of its arguments."""
+    from argcomplete.finders import CompletionFinder
+
+    from coterie.cli.parser import CommandParser, command_parser, make_parser
+
+    entry = find_command(words)
+    parser = make_parser(entry)
+    if entry is not None:
+        command = command_parser(parser, entry)
+        if entry.parses_itself:
+            _declare_kafka_options(command)
+        if isinstance(command, CommandParser):
+            # An unfinished line has no errors, and no last name.
+            command.has_all_options = False
+        _add_completers(command, words)
+    return CompletionFinder(
+        parser, always_complete_options=False, validator=_is_shown
+    ), parser
+
+
+def _is_shown(candidate: str, typed: str) -> bool:
     from coterie.cli.output.tables import encodable
 
-    words = list(arguments[1:] if arguments[:1] == ["--"] else arguments) or [""]
-    for each in sorted(set(candidates(words))):
-        # A name with a line feed or an escape sequence cannot be a line of the list,
-        # nor one that the encoding of the terminal does not have.
-        if each.isprintable() and encodable(each, sys.stdout.encoding) == each:
-            sys.stdout.write(f"{each}\n")
-    return 0
-
-
-def candidates(words: Sequence[str]) -> list[str]:
-    """Return the possible completions of the last word."""
-    # Bash splits words at "=".
-    *before, typed = [*(each for each in words[:-1] if each != "="), words[-1]]
-    typed = "" if typed == "=" else typed
-    entry = find_command(before)
-    offered = (
-        _next_words(before)
-        if entry is None
-        else _arguments(entry, before[len(entry.words) :], typed)
+    # A name with a line feed or an escape sequence cannot be shown, nor one that the
+    # encoding of the terminal does not have.
+    return (
+        candidate.startswith(typed)
+        and candidate.isprintable()
+        and encodable(candidate, sys.stdout.encoding) == candidate
     )
-    return [each for each in offered if each.startswith(typed)]
 
 
-def _next_words(before: Sequence[str]) -> list[str]:
-    at = len(before)
-    return [
-        each.words[at]
-        for each in COMMANDS
-        if not each.is_hidden and each.words[:at] == before and len(each.words) > at
-    ]
+def _declare_kafka_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of kafka-consumer-groups, which parses itself."""
+    from coterie.cli.kafka_consumer_groups.options import OPTIONS, Takes
 
-
-def _arguments(entry: Entry, before: Sequence[str], typed: str) -> Iterable[str]:
-    """Return the option names or values that may follow the arguments of a command."""
-    words: Sequence[str] = before
-    last = words[-1] if words else ""
-    option, equals, _ = typed.partition("=")
-    if equals and typed.startswith("--"):
-        values = _arguments(entry, [*words, option], "")
-        return [f"{option}={each}" for each in values]
-    if entry.parses_itself:
-        return _values(last, entry, words) or _kafka_options(last)
-    from coterie.cli.parser import arguments_of
-
-    actions, words = _nested(arguments_of(entry)[1], words)
-    for each in actions:
-        if last in each.option_strings and each.nargs != 0:
-            return _choices(each) or _values(last, entry, words)
-    if typed.startswith("-"):
-        return [name for each in actions for name in each.option_strings]
-    positional = _positional(actions, words)
-    if positional is None:
-        return ()
-    return _choices(positional) or _values(str(positional.metavar), entry, words)
-
-
-def _values(argument: str, entry: Entry, before: Sequence[str]) -> list[str]:
-    from coterie.cli.completion_values import values_for
-
-    return values_for(argument, [*entry.words, *before])
-
-
-def _kafka_options(last: str) -> Iterable[str]:
-    """Return the options of kafka-consumer-groups, unless one waits for its value."""
-    from coterie.cli.kafka_consumer_groups.options import BY_NAME, OPTIONS, Takes
-
-    option = BY_NAME.get(last.removeprefix("--"))
-    if option is not None and option.takes is Takes.ARGUMENT:
-        return ()
-    return [f"--{each.name}" for each in OPTIONS]
-
-
-def _nested(
-    actions: Sequence[argparse.Action], words: Sequence[str]
-) -> tuple[Sequence[argparse.Action], Sequence[str]]:
-    """Return the arguments of the subcommand on the line and the words behind it; all
-    of them when there is none."""
-    for action in actions:
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for at, word in enumerate(words):
-                if word in action.choices:
-                    return action.choices[word]._actions, words[at + 1 :]  # noqa: SLF001
-    return actions, words
-
-
-def _positional(
-    actions: Sequence[argparse.Action], words: Sequence[str]
-) -> argparse.Action | None:
-    """Return the positional argument that the next word is."""
-    with_value = {
-        name for each in actions if each.nargs != 0 for name in each.option_strings
+    nargs: dict[Takes, Any] = {
+        Takes.NO_ARGUMENT: {"action": "store_true"},
+        Takes.OPTIONAL_ARGUMENT: {"nargs": "?"},
+        Takes.ARGUMENT: {},
     }
-    given = sum(
-        1
-        for at, word in enumerate(words)
-        if not word.startswith("-") and (at == 0 or words[at - 1] not in with_value)
+    for each in OPTIONS:
+        if each.name != "help":  # argparse has it
+            parser.add_argument(f"--{each.name}", help=each.help, **nargs[each.takes])
+
+
+def _add_completers(parser: argparse.ArgumentParser, words: Line) -> None:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public way
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for each in action.choices.values():
+                _add_completers(each, words)
+            continue
+        names = [*action.option_strings] or [str(action.metavar)]
+        for name in names:
+            if name in _SOURCES or (name == "--config" and words[:1] == ["topics"]):
+                action.completer = (  # type: ignore[attr-defined]
+                    lambda name=name, **_: _values_for(name, words)
+                )
+
+
+def _values_for(argument: str, line: Line) -> list[str]:
+    """Return the values of an argument, by its option or, for a positional one, its
+    metavar. A source that fails has none: a message would appear in the middle of the
+    line being typed."""
+    source = _SOURCES.get(argument)
+    if argument == "--config" and line[:1] == ["topics"]:
+        source = _of_cluster(_topic_configs)
+    if source is None:
+        return []
+    try:
+        # Settings may cause warnings.
+        with redirect_stderr(StringIO()):
+            return list(source(line))
+    except (CoterieError, OSError, ValueError):
+        return []
+
+
+def _option_value(line: Line, option: str) -> str | None:
+    """Return the last value of an option on the line."""
+    found = None
+    for word, following in zip(line, [*line[1:], None], strict=False):
+        if word == option:
+            found = following
+        elif word.startswith(f"{option}="):
+            found = word.partition("=")[2]
+    return found
+
+
+def _states(_: Line) -> Iterable[str]:
+    from coterie.client.admin.groups import GroupState
+
+    return (each.value for each in GroupState if each is not GroupState.UNKNOWN)
+
+
+def _types(_: Line) -> Iterable[str]:
+    from coterie.client.admin.groups import GroupType
+
+    return (each.value for each in GroupType if each is not GroupType.UNKNOWN)
+
+
+def _lag_columns(line: Line) -> Iterable[str]:
+    """Return the columns of a command about lag, which depend on --by."""
+    from coterie.cli.groups import lag_report
+    from coterie.operations.lag_rollup import RollupBy
+
+    default = "partition" if list(line[:2]) == ["groups", "describe"] else "group"
+    by = _option_value(line, "--by") or default
+    columns: tuple[Column, ...] = lag_report.PARTITION_COLUMNS
+    if by != "partition":
+        columns = lag_report.rollup_columns(RollupBy(by))
+    if list(line[:2]) == ["groups", "watch"]:
+        columns = (*columns, *lag_report.RATE_COLUMNS)
+    return (each.key for each in columns)
+
+
+def _shown_columns(line: Line) -> Iterable[str]:
+    is_lag = line[0] == "groups" and line[1] in {"describe", "lag", "watch"}
+    return _lag_columns(line) if is_lag else ()
+
+
+def _profiles(_: Line) -> Iterable[str]:
+    from coterie.cli.setting_sources import profile_names
+
+    return profile_names(os.environ)
+
+
+def _snapshots(line: Line) -> Iterable[str]:
+    from coterie.cli.groups.write import snapshot_directory
+    from coterie.operations.snapshots import list_snapshots
+
+    directory = _option_value(line, "--snapshots")
+    options = argparse.Namespace(snapshots=directory)
+    return (
+        each.head.snapshot_id for each in list_snapshots(snapshot_directory(options))
     )
-    for each in actions:
-        if not each.option_strings:
-            if not given or each.nargs in {"*", "+"}:
-                return each
-            given -= 1
-    return None
 
 
-def _choices(action: argparse.Action) -> list[str]:
-    return [str(each) for each in action.choices or ()]
+# Names on the cluster.
+
+
+def _of_cluster(
+    fetch: Callable[[AdminClient, Line], Awaitable[Iterable[str]]],
+) -> Callable[[Line], Iterable[str]]:
+    """Return a source that fetches names from the cluster of the line."""
+
+    async def connect_and_fetch(line: Line) -> Iterable[str]:
+        import asyncio
+
+        from coterie.cli import connect
+
+        async with (
+            asyncio.timeout(_TIMEOUT_MS / 1000),
+            connect.open_admin(_connection_options(line)) as admin,
+        ):
+            return await fetch(admin, line)
+
+    def names(line: Line) -> Iterable[str]:
+        import asyncio
+
+        return asyncio.run(connect_and_fetch(line))
+
+    return names
+
+
+async def _groups(admin: AdminClient, _: Line) -> Iterable[str]:
+    listings = await admin.groups.list()
+    return [each.group_id for each in listings.groups]
+
+
+async def _topics(admin: AdminClient, _: Line) -> Iterable[str]:
+    topics = await admin.topics.describe()
+    return [each.name for each in topics.values.values() if not each.is_internal]
+
+
+async def _topic_configs(admin: AdminClient, _: Line) -> Iterable[str]:
+    """Return the names of topic configurations, from those of any topic."""
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.wire.configs import ConfigResourceType
+
+    topics = await admin.topics.describe()
+    for name in topics.values:
+        resource = ConfigResource(ConfigResourceType.TOPIC, name)
+        configs = await admin.configs.describe([resource])
+        return [each.name for each in configs.one(resource)]
+    return []
+
+
+def _connection_options(line: Line) -> argparse.Namespace:
+    """Parse the connection options of an unfinished line and ignore everything else."""
+    from coterie.cli.connect import add_connection_options
+
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    add_connection_options(parser)
+    try:
+        options, _ = parser.parse_known_args(list(line))
+    except (argparse.ArgumentError, SystemExit):
+        options = parser.parse_args([])
+    options.timeout = _TIMEOUT_MS
+    return options
+
+
+_SOURCES: Final[Mapping[str, Callable[[Line], Iterable[str]]]] = {
+    "--state": _states,
+    "--type": _types,
+    "--protocol": lambda _: ("connect", "consumer", "share", "simple", "streams"),
+    "--sort": _lag_columns,
+    "--columns": _shown_columns,
+    "--profile": _profiles,
+    "ID": _snapshots,
+    **dict.fromkeys(
+        ("GROUP", "--group", "SOURCE", "DESTINATION"), _of_cluster(_groups)
+    ),
+    **dict.fromkeys(("TOPIC", "--topic", "--partitions"), _of_cluster(_topics)),
+}

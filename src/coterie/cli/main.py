@@ -7,6 +7,7 @@ condition is true, 130 interrupted.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -50,6 +51,10 @@ def _run(words: Sequence[str]) -> int:
     # Most objects of a command live until it ends. With the default thresholds the
     # cyclic collector takes a tenth of a short run, a quarter with 65,000 groups.
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    if "_ARGCOMPLETE" in os.environ:
+        from coterie.cli.completion import complete
+
+        complete()
     called = find_command(words)
     options = None
     if called is None or not called.parses_itself:

@@ -84,9 +84,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and one sentence, instead of argparse's full usage."""
-        for entry in COMMANDS:
-            if entry.is_hidden:
-                message = message.replace(f", {entry.name!r}", "")
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
@@ -117,9 +114,10 @@ def make_parser(called: Entry | None = None) -> argparse.ArgumentParser:
     families: dict[str, _Subparsers] = {"": commands}
     for entry in COMMANDS if called is None else (called,):
         *family, name = entry.words
-        shown: dict[str, Any] = {} if entry.is_hidden else {"help": entry.summary}
         subparser = _family(families, family).add_parser(
-            name, formatter_class=argparse.RawDescriptionHelpFormatter, **shown
+            name,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            help=entry.summary,
         )
         if called is not None and not entry.parses_itself:
             command: Command = entry.load()
@@ -149,7 +147,14 @@ def _family(families: dict[str, _Subparsers], words: list[str]) -> _Subparsers:
 
 def arguments_of(entry: Entry) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
     """Return the parser of one command, and its arguments."""
-    parser = make_parser(entry)
+    parser = command_parser(make_parser(entry), entry)
+    return parser, parser._actions  # noqa: SLF001
+
+
+def command_parser(
+    parser: argparse.ArgumentParser, entry: Entry
+) -> argparse.ArgumentParser:
+    """Return the parser of a command below that of `coterie`."""
     for word in entry.words:
         subparsers = next(
             each
@@ -157,7 +162,7 @@ def arguments_of(entry: Entry) -> tuple[argparse.ArgumentParser, list[argparse.A
             if isinstance(each, argparse._SubParsersAction)  # noqa: SLF001
         )
         parser = subparsers.choices[word]
-    return parser, parser._actions  # noqa: SLF001
+    return parser
 
 
 class _Print(argparse.Action):
@@ -185,7 +190,7 @@ def _help_text() -> str:
 
 def help_document() -> dict[str, Any]:
     """Return the document of `coterie --help-json`."""
-    commands = [_command_item(entry) for entry in COMMANDS if not entry.is_hidden]
+    commands = [_command_item(entry) for entry in COMMANDS]
     return {"schema": _HELP_SCHEMA, "schema_version": 1, "commands": commands}
 
 

@@ -21,8 +21,6 @@ class Entry(NamedTuple):
     """module:attribute below `coterie.cli`: a `Command`, or with `parses_itself` a
     function of the arguments that returns the exit code."""
     parses_itself: bool = False
-    is_hidden: bool = False
-    """A command for programs, left out of lists of commands."""
 
     @property
     def words(self) -> list[str]:
@@ -195,13 +193,6 @@ COMMANDS: Final = (
         parses_itself=True,
     ),
     Entry("completion", "Print a shell's completion script", "completion:COMPLETION"),
-    Entry(
-        "complete",
-        "",
-        "completion:print_candidates",
-        parses_itself=True,
-        is_hidden=True,
-    ),
 )
 
 FAMILIES: Final = {

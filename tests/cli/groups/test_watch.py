@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from itertools import count
 from typing import Any
 
 import pytest
 
 from coterie.cli.command import run_on_cluster
+from coterie.cli.groups import watch as watch_module
 from coterie.cli.groups.watch import watch
 from coterie.cli.output import emit
+from coterie.cli.output.tables import cells
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.client.admin.groups import GroupDescription
@@ -131,7 +135,7 @@ def test_an_invalid_interval_is_refused(shell: Shell, value: str) -> None:
 
 
 def watch_at_terminal(*arguments: str) -> tuple[int, str]:
-    """Run `watch` at a terminal without keys; return the exit code and the output."""
+    """Run `watch` at a terminal; return the exit code and the output."""
     line = ["groups", "watch", "--interval", "0", *arguments]
     options = make_parser(find_command(line)).parse_args(line)
     io = emit.CommandIO(stdout=Terminal(), stderr=StringIO())
@@ -140,18 +144,24 @@ def watch_at_terminal(*arguments: str) -> tuple[int, str]:
     return code, io.stdout.getvalue()
 
 
+def frames(shown: str) -> list[list[str]]:
+    """Return the lines of each drawing of the screen."""
+    return [
+        re.sub(r"\x1b\[\d*[mKJ]", "", frame).splitlines()
+        for frame in shown.split("\x1b[H")[1:]
+    ]
+
+
 @pytest.mark.posix
 @pytest.mark.usefixtures("shell")
 def test_the_screen_is_redrawn_and_the_last_table_stays() -> None:
     code, shown = watch_at_terminal("--count", "2")
     assert code == 0
-    assert shown.startswith("\x1b[?1049h")
-    drawn, left, after = shown.partition("\x1b[?1049l")
-    assert left
-    assert drawn.count("\x1b[H") >= 3
-    assert "measured at" in drawn
-    assert "orders  Stable" in drawn
-    assert "orders  Stable" in after
+    *drawn, last = frames(shown)
+    assert drawn[0][1] == "measuring ..."
+    assert drawn[-1][1].startswith("measured at ")
+    assert any(line.startswith("orders  Stable") for line in drawn[-1])
+    assert any(line.startswith("orders  Stable") for line in last)
 
 
 @pytest.mark.posix
@@ -162,27 +172,93 @@ def test_the_screen_says_since_when_the_figures_are_stale(shell: Shell) -> None:
 
     assert isinstance(shell.admin, MovingAdmin)
     shell.admin.before_measurement = fail_second
-    code, shown = watch_at_terminal("--count", "2")
-    assert code == 1
-    frame = shown.partition("\x1b[?1049l")[0].split("\x1b[H")[-1]
-    assert re.search(r"stale since ..:..:.. \(broker:9092 hung up\)", frame)
-    assert "orders  Stable" in frame
+    code, shown = watch_at_terminal("--count", "3")
+    assert code == 0
+    stale = next(each for each in frames(shown) if "stale" in each[1])
+    assert re.fullmatch(r"stale since ..:..:.. \(broker:9092 hung up\)", stale[1])
+    assert any(line.startswith("orders  Stable") for line in stale)
 
 
 @pytest.mark.posix
-def test_the_screen_is_restored_after_ctrl_c(shell: Shell) -> None:
+def test_the_screen_says_how_long_no_broker_responds(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=3)
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    monkeypatch.setattr(
+        emit, "wall_clock", lambda: start + timedelta(seconds=next(seconds))
+    )
+    monkeypatch.setattr(watch_module, "_REDRAW_S", 0.0)
+    responds = asyncio.Event()
+    answer = shell.admin.list_groups
+
+    async def never_first(*arguments: Any, **options: Any) -> Any:
+        await asyncio.wait_for(responds.wait(), 60)
+        return await answer(*arguments, **options)
+
+    monkeypatch.setattr(shell.admin, "list_groups", never_first)
+    frame = watch_module._Redrawn._frame
+
+    def respond_later(screen: watch_module._Redrawn) -> list[str]:
+        lines = frame(screen)
+        if "no response for" in lines[1]:
+            responds.set()
+        return lines
+
+    monkeypatch.setattr(watch_module._Redrawn, "_frame", respond_later)
+    code, shown = watch_at_terminal("--count", "1")
+    assert code == 0
+    assert re.search(r"no measurement yet \(no response for \d+ s\)", shown)
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("width", [20, 60, 80, 120])
+@pytest.mark.parametrize("height", [5, 12, 24])
+def test_a_screen_fits_the_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, width: int, height: int
+) -> None:
+    for number in range(30):
+        shell.admin.add(group(f"billing-of-{number}-日本語グループ"), t=number)
+    shell.admin.commit_errors["billing-of-7-日本語グループ"] = ApiError(
+        ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", str(height))
+    _, shown = watch_at_terminal("--count", "2")
+    drawn = frames(shown)[:-1]
+    assert all(len(frame) < height for frame in drawn)
+    assert all(cells(line) <= width for frame in drawn for line in frame)
+    if height > 5 and width > 20:
+        assert any(re.match(r"\d+ more: use --top", line) for line in drawn[-1])
+
+
+@pytest.mark.posix
+def test_the_screen_follows_the_size_of_the_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shrink(measurements: int) -> None:
+        if measurements == 2:
+            monkeypatch.setenv("COLUMNS", "30")
+
+    assert isinstance(shell.admin, MovingAdmin)
+    shell.admin.before_measurement = shrink
+    monkeypatch.setenv("COLUMNS", "100")
+    _, shown = watch_at_terminal("--count", "3")
+    longest = [max(map(cells, frame)) for frame in frames(shown)]
+    assert max(longest) > 30
+    assert longest[-2] <= 30
+
+
+@pytest.mark.posix
+def test_ctrl_c_at_a_terminal_ends_the_watch(shell: Shell) -> None:
     def interrupt(measurements: int) -> None:
         if measurements == 2:
             signal.raise_signal(signal.SIGINT)
 
     assert isinstance(shell.admin, MovingAdmin)
     shell.admin.before_measurement = interrupt
-    terminal = Terminal()
-    line = ["groups", "watch", "--interval", "0"]
-    options = make_parser(find_command(line)).parse_args(line)
     with pytest.raises(KeyboardInterrupt):
-        run_on_cluster(options, watch, emit.CommandIO(terminal, StringIO()))
-    assert terminal.getvalue().endswith("\x1b[?7h\x1b[?25h\x1b[?1049l")
+        watch_at_terminal()
 
 
 @pytest.mark.usefixtures("shell")

@@ -98,11 +98,6 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
             "Option [describe] does not take a value for [state]",
             marks=pytest.mark.fact("C-47a"),
         ),
-        pytest.param(
-            f"{DESCRIBE} --group g --topic t --strict",
-            'Option "[topic]" can\'t be used with option "[describe]"',
-            marks=pytest.mark.fact("C-36b"),
-        ),
         (
             f"{DESCRIBE} --group g --topic t --members",
             "Option [topic] selects rows of the table of offsets only",
@@ -203,9 +198,7 @@ def test_help_is_printed_to_stdout_with_additions_and_examples() -> None:
     result = run_in_process("--help", "--members")
     assert result.exit_code == 0
     assert result.stderr == ""
-    additions = result.stdout.partition(
-        "additions of Coterie (all off under --strict):"
-    )[2]
+    additions = result.stdout.partition("additions of Coterie:")[2]
     assert "GENERATION-ID" in additions.partition("examples:")[0]
     assert "--reset-offsets" in additions.partition("examples:")[2]
 
@@ -243,72 +236,7 @@ def test_a_regular_expression_is_checked_with_the_messages_of_re2j(
         check_regex(regex)  # the coordinator gives the same verdict
 
 
-FAILED = "\nError: Executing consumer group command failed due to "
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("localhost --list", "Failed to create new KafkaAdminClient"),
-        ("a:1, --list", "Configuration 'bootstrap.servers' values must not be empty."),
-        (
-            "a:1 --list --command-config missing.properties",
-            "java.nio.file.NoSuchFileException: missing.properties",
-        ),
-        ("a:1 --list --timeout x", "Cannot parse argument 'x' of option timeout"),
-        (
-            "a:1 --list --state a --state b",
-            "Found multiple arguments for option state, but you asked for only one",
-        ),
-        (
-            "a:1 --delete-offsets --topic t --group g --group g",
-            "Found multiple arguments for option group, but you asked for only one",
-        ),
-    ],
-)
-def test_strict_mode_prints_failures_of_an_action_to_stdout(
-    words: str, why: str
-) -> None:
-    result = run_in_process("--strict", "--bootstrap-server", *words.split())
-    assert result.stdout == f"{FAILED}{why}\n"
-    assert result.exit_code == 1
-
-
-@pytest.mark.parametrize(
-    ("action", "outcome"),
-    [
-        ("--list", "Failed to find brokers to send ListGroups"),
-        ("--describe --group g", "errors.TimeoutException: "),
-        ("--delete --group g", "* Group 'g' could not be deleted due to: "),
-        (
-            "--delete-offsets --group g --topic t:0",
-            "t               0          Error: ",
-        ),
-        ("--delete-offsets --group g --topic t", "t               -          Error: "),
-        (
-            "--reset-offsets --group g --topic t --to-latest --dry-run",
-            "ExecutionException: org.apache.kafka.common.errors.TimeoutException: ",
-        ),
-    ],
-)
-def test_strict_mode_ends_calls_at_once_with_a_timeout_that_is_negative(
-    action: str, outcome: str
-) -> None:
-    words = ("--strict", *SERVER, "--timeout", "-1", *action.split())
-    result = run_in_process(*words)
-    assert outcome in result.stdout
-    assert result.exit_code == 1
-
-
 def test_a_reset_without_execute_is_warned_about_before_other_checks() -> None:
     result = run_in_process(*SERVER, "--reset-offsets")
     assert result.stderr.startswith("WARN: No action will be performed")
     assert "Option [reset-offsets] takes one of these options" in result.stderr
-
-
-def test_options_that_exclude_each_other_are_named_in_javas_order() -> None:
-    words = ("--reset-offsets", "--dry-run", "--group", "g", "--to-earliest")
-    result = run_in_process(*SERVER, *words, "--to-latest", "--to-current")
-    assert result.stderr.startswith(
-        'Option "[to-earliest]" can\'t be used with option "[to-current]"\n'
-    )

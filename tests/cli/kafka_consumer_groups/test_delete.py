@@ -77,12 +77,9 @@ def test_deleting_groups_on_a_broker_without_delete_groups_is_unsupported(
     assert result.exit_code == 1
 
 
-@pytest.mark.parametrize("strict", ["", "--strict"])
-def test_a_dry_run_deletes_nothing(
-    strict: str, cluster: FakeCluster, run: RunLine
-) -> None:
+def test_a_dry_run_deletes_nothing(cluster: FakeCluster, run: RunLine) -> None:
     """Deviate from kafka-consumer-groups.sh, which deletes in spite of --dry-run."""
-    result = run(f"--delete --group e1 --group active --group nope --dry-run {strict}")
+    result = run("--delete --group e1 --group active --group nope --dry-run")
     assert cluster.deleted == []
     assert result.stdout.startswith(
         "Dry run: these consumer groups would be deleted: 'e1'\n"
@@ -90,7 +87,7 @@ def test_a_dry_run_deletes_nothing(
     assert "* Group 'active' would not be deleted due to: " in result.stdout
     assert "* Group 'nope' would not be deleted due to: " in result.stdout
     assert result.exit_code == 1
-    assert run(f"--delete --group e1 --dry-run {strict}").exit_code == 0
+    assert run("--delete --group e1 --dry-run").exit_code == 0
 
 
 @pytest.mark.fact("C-64a", "C-65b", "D-45")
@@ -101,11 +98,6 @@ def test_offsets_are_deleted_by_topic_and_partition(
     assert is_golden("deleted", result.stdout)
     assert result.exit_code == 0
     assert cluster.deleted_offsets == [TopicPartition("t", 2), TopicPartition("t", 10)]
-
-
-def test_strict_sorts_partitions_as_text(run: RunLine) -> None:
-    text = run("--delete-offsets --group e1 --topic t:10,2 --strict").stdout
-    assert [line.split()[1] for line in text.splitlines()[3:]] == ["10", "2"]
 
 
 @pytest.mark.fact("C-65b")

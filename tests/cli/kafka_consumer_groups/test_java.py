@@ -1,28 +1,17 @@
-"""Hash codes and exception names of Java; hash codes are from a JVM."""
+"""Exception names of Java."""
 
 from __future__ import annotations
 
 import pytest
 
-from coterie.cli.kafka_consumer_groups.java import (
-    as_exception,
-    message_of,
-    partition_hash,
-    split,
-)
+from coterie.cli.kafka_consumer_groups.java import as_exception, message_of
 from coterie.errors import (
     ApiError,
     CoterieError,
     RequestTimedOut,
     UnsupportedByBroker,
 )
-from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
-
-
-def test_partitions_hash_as_in_java() -> None:
-    assert partition_hash(TopicPartition("orders", 7)) == 3286198143
-
 
 _PACKAGE = "org.apache.kafka.common.errors."
 
@@ -56,11 +45,3 @@ def test_an_error_message_of_kafka_is_preferred() -> None:
         == "our words"
     )
     assert message_of(RequestTimedOut("too late")) == "too late"
-
-
-def test_strings_are_split_without_empty_parts_at_the_end() -> None:
-    assert split("a,b,,", ",") == ["a", "b"]
-    assert split(",a", ",") == ["", "a"]
-    assert split(",", ",") == []
-    assert split("a", ",") == ["a"]
-    assert split("", ",") == [""]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from coterie.cli.kafka_consumer_groups.tables import (
-    Extras,
     OffsetRow,
     StatusRow,
     assigned,
@@ -31,10 +30,6 @@ from coterie.types import TopicPartition
 
 from .fake_cluster import is_golden
 
-PLAIN = Extras()
-VERBOSE = Extras(verbose=True)
-ADDITIONS = Extras(additions=True)
-ALL = Extras(verbose=True, additions=True)
 LONG = "a-group-with-a-name-longer-than-fifteen"
 
 
@@ -148,71 +143,58 @@ ROWS = (
 
 @pytest.mark.fact("C-41a", "C-45", "C-46a", "A-71", "A-73a", "A-73b")
 def test_offsets_are_printed() -> None:
-    assert is_golden("offsets", offsets(ROWS, PLAIN))
+    assert is_golden("offsets", offsets(ROWS))
 
 
 @pytest.mark.fact("C-41b")
 def test_verbose_offsets_are_printed() -> None:
-    assert is_golden("offsets-verbose", offsets(ROWS, VERBOSE))
+    assert is_golden("offsets-verbose", offsets(ROWS, verbose=True))
 
 
-@pytest.mark.fact("C-42", "C-45")
+@pytest.mark.fact("C-31", "C-42", "C-45")
 def test_members_are_printed() -> None:
-    assert is_golden("members", members(CLASSIC, PLAIN))
+    assert is_golden("members", members(CLASSIC))
 
 
-@pytest.mark.fact("C-43a", "C-43c")
+@pytest.mark.fact("C-32", "C-43a", "C-43c")
 def test_verbose_members_are_printed() -> None:
-    assert is_golden("members-verbose", members(CLASSIC, VERBOSE))
-    assert is_golden("members-modern", members(modern(is_mixed=False), VERBOSE))
+    assert is_golden("members-verbose", members(CLASSIC, verbose=True))
+    assert is_golden("members-modern", members(modern(is_mixed=False), verbose=True))
 
 
 @pytest.mark.fact("C-43b")
 def test_upgraded_is_shown_only_for_groups_with_both_kinds_of_members() -> None:
-    text = members(modern(is_mixed=True), VERBOSE)
+    text = members(modern(is_mixed=True), verbose=True)
     assert is_golden("members-mixed", text)
-    assert "UPGRADED" not in members(modern(is_mixed=False), VERBOSE)
+    assert "UPGRADED" not in members(modern(is_mixed=False), verbose=True)
     [_, classic] = modern(is_mixed=True).members
     only_classic = replace(modern(is_mixed=True), members=(classic,))
-    assert "UPGRADED" not in members(only_classic, VERBOSE)
+    assert "UPGRADED" not in members(only_classic, verbose=True)
 
 
 @pytest.mark.fact("C-42")
 def test_instance_ids_have_a_column_only_when_there_are_any() -> None:
-    assert "GROUP-INSTANCE-ID" in members(CLASSIC, PLAIN)
-    assert "GROUP-INSTANCE-ID" not in members(modern(is_mixed=True), PLAIN)
+    assert "GROUP-INSTANCE-ID" in members(CLASSIC)
+    assert "GROUP-INSTANCE-ID" not in members(modern(is_mixed=True))
 
 
 @pytest.mark.fact("C-51a")
 def test_a_group_without_members_has_only_a_header() -> None:
     cells = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     header = " ".join(f"{cell:<15}" for cell in cells)
-    assert members(EMPTY, PLAIN) == f"\n{header} \n"
+    assert members(EMPTY) == f"\n{header} ASSIGNMENT-STRATEGY\n"
 
 
-@pytest.mark.fact("C-31", "C-32")
-def test_members_are_printed_with_the_columns_of_kip_181() -> None:
-    assert is_golden("members-additions", members(CLASSIC, ADDITIONS))
-    assert is_golden("members-additions-verbose", members(CLASSIC, ALL))
-    assert is_golden("members-additions-modern", members(modern(is_mixed=True), ALL))
-
-
-@pytest.mark.fact("C-44a")
+@pytest.mark.fact("C-30", "C-44a")
 def test_the_state_of_a_group_is_printed() -> None:
-    assert is_golden("state", state(CLASSIC, PLAIN))
-    assert is_golden("state-empty", state(EMPTY, PLAIN))
+    assert is_golden("state", state(CLASSIC))
+    assert is_golden("state-empty", state(EMPTY))
 
 
-@pytest.mark.fact("C-44b")
+@pytest.mark.fact("C-13", "C-44b")
 def test_the_verbose_state_of_a_group_is_printed() -> None:
-    assert is_golden("state-verbose", state(modern(is_mixed=False), VERBOSE))
-    assert is_golden("state-verbose-classic", state(CLASSIC, VERBOSE))
-
-
-@pytest.mark.fact("C-13", "C-30")
-def test_the_state_is_printed_with_the_columns_of_kip_181() -> None:
-    assert is_golden("state-additions", state(CLASSIC, ADDITIONS))
-    assert is_golden("state-additions-verbose", state(modern(is_mixed=False), ALL))
+    assert is_golden("state-verbose", state(modern(is_mixed=False), verbose=True))
+    assert is_golden("state-verbose-classic", state(CLASSIC, verbose=True))
 
 
 def test_new_offsets_are_printed() -> None:
@@ -247,5 +229,5 @@ def test_an_assignment_lists_topics_with_partitions_in_numerical_order() -> None
 
 def test_widths_are_counted_as_java_counts() -> None:
     smile = "\N{GRINNING FACE}" * 10
-    line = offsets([OffsetRow(smile, "t", 0)], PLAIN).splitlines()[1]
+    line = offsets([OffsetRow(smile, "t", 0)]).splitlines()[1]
     assert line.startswith(f"{'GROUP':<20} TOPIC")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from coterie.cli.completion import candidates
 from tests.cli.server_shell import ServerShell
+from tests.cli.test_completion import candidates
 
 
 def configs(topics: ServerShell, words: str) -> dict[str, str]:

@@ -4,9 +4,7 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
 from coterie.cli.durations import duration_of
@@ -15,17 +13,22 @@ from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable, Sequence
     from datetime import datetime
 
     from coterie.cli.command import Run
     from coterie.cli.groups.lag_report import Rows
-    from coterie.cli.output.outcome import Exit, Json, Outcome
+    from coterie.cli.output.outcome import Column, Exit, Json, Outcome
     from coterie.operations.lag import GroupLag, GroupLagReport
 
-_SIGNALS: Final = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGWINCH")
-"""Signals that end or suspend a program, and that of a resize. Ctrl-C is not among
-them: asyncio cancels the main task for it."""
+T = TypeVar("T")
+
+_FIRST_CELL: Final = "\x1b[H"
+_ERASE_LINE: Final = "\x1b[K"
+_ERASE_BELOW: Final = "\x1b[J"
+_REDRAW_S: Final = 1.0
+_PENDING_LEAST_S: Final = 5.0
+_NOTES_MAX: Final = 3
 
 
 def _declare_interval(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +68,7 @@ async def watch(run: Run) -> Exit:
     if run.options.output == "jsonl" or not is_screen:
         return await _append(run)
     # A progress bar would overwrite rows.
-    return await _OnScreen(run._replace(progress=ProgressBar(StringIO()))).watch()
+    return await _Redrawn(run._replace(progress=ProgressBar(StringIO()))).watch()
 
 
 async def _append(run: Run) -> Exit:
@@ -89,161 +92,158 @@ async def _append(run: Run) -> Exit:
     return outcome.exit_code
 
 
-class _OnScreen:
-    """The loop of `watch` at a terminal: measurements, keys, resizes and signals."""
+class _Redrawn:
+    """One table at a terminal, redrawn after each measurement and every second, so that
+    it follows the size of the terminal and shows how old its figures are."""
 
     def __init__(self, run: Run) -> None:
-        import asyncio
-
-        from coterie.cli.groups.watch_view import ShownRows, WatchState
-        from coterie.cli.output.screen import Screen
-
         self._run = run
         self._watcher = _Watcher(run)
-        self._screen = Screen(run.io.stdout)
-        self._state = WatchState(run.options.interval)
-        self._drawn: tuple[WatchState, int, ShownRows] | None = None
-        """The last rows, with what they were laid out for."""
-        self._wake = asyncio.Event()
-        self._keys: list[str] = []
-        self._signals: list[int] = []
-        self._is_due = True
-        self._measured = 0
-        """The number of measurements that have ended."""
-        self._last: Outcome | None = None
-        """The last measurement."""
+        self._shown: Outcome | None = None
+        """The last measurement that did not fail."""
+        self._columns: Sequence[Column] = ()
+        self._measured_at: datetime | None = None
+        self._failure = ""
+        """The reason why the last measurement failed."""
+        self._pending_since: datetime | None = None
+        """The time when the measurement began that has not ended."""
 
     async def watch(self) -> Exit:
-        """Watch until a key, a signal or --count ends it, then print the last table."""
-        import os
-        import signal
+        """Watch until --count or a closed stdout ends it, then print the last table in
+        full."""
+        import asyncio
+        from itertools import count
 
         from coterie.cli.output import emit
         from coterie.cli.output.outcome import Exit
-        from coterie.portable_os import handle_signals
 
-        numbers = [signal.Signals[name] for name in _SIGNALS]
-        with self._screen, handle_signals(numbers, self._on_signal):
-            await self._run_loop()
-        if self._signals:
-            # End as the signal would have ended the program.
-            signum = self._signals[-1]
-            signal.signal(signum, signal.SIG_DFL)
-            os.kill(os.getpid(), signum)
-        if self._last is None:
+        last: Outcome | None = None
+        for number in count(1):
+            self._pending_since = self._now()
+            outcome = await self._draw_until_done(self._watcher.measure())
+            if outcome is None:
+                break
+            last = outcome
+            self._keep(outcome)
+            if number == self._run.options.count:
+                break
+            pause = asyncio.sleep(self._run.options.interval, True)
+            if not await self._draw_until_done(pause):
+                break
+        if last is None:
             return Exit.OK
-        return Exit(emit.emit(self._last, self._run.options, self._run.io))
+        emit.write(self._run.io.stdout, [_FIRST_CELL + _ERASE_BELOW])
+        return Exit(emit.emit(last, self._run.options, self._run.io))
 
-    async def _run_loop(self) -> None:
+    async def _draw_until_done(self, waiting: Coroutine[None, None, T]) -> T | None:
+        """Return what it returns, or None when stdout is closed."""
         import asyncio
 
-        from coterie.cli.output.screen import keys_of
-
-        tasks: set[asyncio.Task[None]] = set()
-        try:
-            with keys_of(self._screen, self._on_keys):
-                while True:
-                    if self._is_due and not any(not each.done() for each in tasks):
-                        tasks = {asyncio.ensure_future(self._measure())}
-                    is_open = self._draw()
-                    if not is_open or self._has_ended():
-                        return
-                    # The clock of the screen has seconds.
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), 1.0)
-                    self._wake.clear()
-                    for each in tasks:
-                        if each.done():
-                            each.result()  # Raises what is not a failed measurement.
-                    if not self._apply_keys():
-                        return
-        finally:
-            for each in tasks:
-                each.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _measure(self) -> None:
-        import asyncio
-        from dataclasses import replace
-
-        from coterie.cli.groups.watch_view import with_outcome
         from coterie.cli.output import emit
 
-        self._is_due = False
-        self._state = replace(self._state, pending_since=self._now())
+        task = asyncio.ensure_future(waiting)
         try:
-            outcome = await self._watcher.measure()
-            columns = emit.visible_columns(outcome, self._run.options)
-        except BaseException:
-            self._wake.set()
-            raise
-        self._last = outcome
-        self._measured += 1
-        self._state = with_outcome(self._state, outcome, columns, self._now())
-        self._wake.set()
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._run.options.interval, self._become_due)
+            while emit.write(self._run.io.stdout, [_on_screen(self._frame())]):
+                await asyncio.wait({task}, timeout=_REDRAW_S)
+                if task.done():
+                    return task.result()
+            return None
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    def _become_due(self) -> None:
-        if not self._state.is_paused:
-            self._is_due = True
-            self._wake.set()
+    def _keep(self, outcome: Outcome) -> None:
+        """Keep a measurement; a failed one leaves the rows of the one before."""
+        from coterie.cli.output import emit
 
-    def _has_ended(self) -> bool:
-        count = self._run.options.count
-        return bool(self._signals) or (count is not None and self._measured >= count)
+        columns = emit.visible_columns(outcome, self._run.options)
+        self._pending_since = None
+        self._failure = ""
+        if outcome.columns:
+            self._shown, self._columns = outcome, columns
+            self._measured_at = self._now()
+        else:
+            self._failure = "; ".join(map(str, outcome.failures))
 
     def _now(self) -> datetime:
         return self._run.io.clock().astimezone()
 
-    def _draw(self) -> bool:
-        from dataclasses import replace
+    def _frame(self) -> list[str]:
+        """Return the lines of the screen, one less than the terminal has: the cursor is
+        below them."""
+        import shutil
 
-        from coterie.cli.groups import watch_view
+        from coterie.cli.output import emit, terminal
+        from coterie.cli.output.outcome import printable
 
-        width, height = self._screen.size
-        state = replace(self._state, has_keys=self._screen.has_keys)
-        rows = None
-        if self._drawn is not None:
-            before, width_before, rows_before = self._drawn
-            if width == width_before and watch_view.has_same_rows(before, state):
-                rows = rows_before
-        if rows is None:
-            encoding = self._run.io.stdout.encoding
-            rows = watch_view.shown_rows(state, width, encoding)
-        self._state, self._drawn = state, (state, width, rows)
-        self._frame = watch_view.frame_of(state, rows, self._now(), width, height)
-        return self._screen.draw(self._frame.lines)
+        width, height = shutil.get_terminal_size()
+        items = () if self._shown is None else self._shown.items
+        groups = "1 group" if len(items) == 1 else f"{len(items)} groups"
+        every = f"every {self._run.options.interval:g} s"
+        lines = [
+            *_cut(f"{self._now():%H:%M:%S}  {groups}, {every}", width)[:1],
+            terminal.styled(*self._status(width)),
+        ]
+        if self._shown is None:
+            return lines[: height - 1]
+        # Rows below the screen do not count for the widths of its columns.
+        encoding = self._run.io.stdout.encoding
+        table = terminal.lay_out(self._columns, items[:height], width, encoding)
+        header = [
+            terminal.styled(_cut(line, width)[0], terminal.BOLD)
+            for line in table.header
+        ]
+        notes = terminal.left_out_note(table.left_out, width)[:1]
+        for note in emit.stderr_lines(self._shown):
+            notes += terminal.wrapped(printable(note), width)
+        space = height - 1 - len(lines) - len(header)
+        notes = notes[: min(_NOTES_MAX, max(0, space - _NOTES_MAX))]
+        space -= len(notes)
+        body, whole = list[str](), 0
+        for item, row in zip(items, table.rows, strict=False):
+            style = terminal.row_style(item)
+            parts = [part for line in row for part in _cut(line, width)]
+            if len(body) + len(parts) > space:
+                break
+            body += [terminal.styled(part, style) for part in parts]
+            whole += 1
+        if whole < len(items):
+            more = f"{len(items) - whole} more: use --top or `coterie ui`"
+            body = [*body[: max(0, space - 1)], *_cut(more, width)[:1]]
+        return [*lines, *header, *body, *notes][: height - 1]
 
-    def _on_keys(self, keys: Iterable[str]) -> None:
-        self._keys += keys
-        self._wake.set()
+    def _status(self, width: int) -> tuple[str, str]:
+        """Return the age of the figures, or since when they are stale and why, and its
+        style."""
+        from datetime import timedelta
 
-    def _apply_keys(self) -> bool:
-        """Apply the keys that were pressed; return False when one ends the program."""
-        from coterie.cli.groups.watch_view import Action, with_key
+        from coterie.cli.output.outcome import printable
+        from coterie.cli.output.terminal import RED
 
-        keys, self._keys = self._keys, []
-        for key in keys:
-            self._state, action = with_key(self._state, key, self._frame)
-            if action is Action.QUIT:
-                return False
-            if action is Action.MEASURE:
-                self._is_due = True
-        return True
+        reason = self._failure
+        pending = self._now() - (self._pending_since or self._now())
+        limit_s = max(_PENDING_LEAST_S, 2 * self._run.options.interval)
+        if pending > timedelta(seconds=limit_s):
+            reason = f"no response for {pending // timedelta(seconds=1)} s"
+        at = self._measured_at
+        if reason:
+            since = f"stale since {at:%H:%M:%S}" if at else "no measurement yet"
+            return _cut(printable(f"{since} ({reason})"), width)[0], RED
+        measured = f"measured at {at:%H:%M:%S}" if at else "measuring ..."
+        return _cut(measured, width)[0], ""
 
-    def _on_signal(self, signum: int) -> None:
-        import os
-        import signal
 
-        if sys.platform != "win32" and signum == signal.SIGTSTP:
-            self._screen.leave()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            # Here the program was continued.
-            self._screen.enter()
-        elif signum != signal.Signals["SIGWINCH"]:
-            self._signals.append(signum)
-        self._wake.set()
+def _on_screen(lines: Iterable[str]) -> str:
+    text = "".join(f"{line}{_ERASE_LINE}\n" for line in lines)
+    return f"{_FIRST_CELL}{text}{_ERASE_BELOW}"
+
+
+def _cut(line: str, width: int) -> list[str]:
+    """Return the parts of a line that is longer than the screen is wide."""
+    from coterie.cli.output.tables import cells
+    from coterie.cli.output.terminal import folded
+
+    return [line] if cells(line) <= width else list(folded(line, width))
 
 
 class _Watcher:
@@ -316,19 +316,19 @@ class _Watcher:
 
 WATCH: Final = Command(
     description="""\
-Watch the lag of groups: a table that is redrawn every few seconds, until q or Ctrl-C.
+Watch the lag of groups: a table that is redrawn every few seconds, until Ctrl-C.
 
 READ/S and WRITTEN/S are offsets per second since the last measurement. CATCH-UP is the
 time until the lag is 0 at these rates, and "-" when it never is.
 
-Keys: q quits, space pauses, r measures now, arrows and pages scroll, s sorts by the
-next column and S reverses, / filters, ? lists the keys. After a failed measurement, or
-when no broker responds, the screen says since when its figures are stale, and why; the
-next measurement is tried. At the end the last table is printed below the prompt.
+The table has the rows that fit the terminal: --sort and --top choose them, and `coterie
+ui` shows all of them live in a browser. After a failed measurement, or when no broker
+responds, a line says since when the figures are stale, and why; the next measurement is
+tried.
 
 In a pipe, and on Windows, one table follows another; --output jsonl writes a line for
-each group and measurement, with observed_at. Ctrl-C ends the command with 130; q,
---count and a closed stdout with the exit code of the last measurement.
+each group and measurement, with observed_at. Ctrl-C ends the command with 130; --count
+and a closed stdout with the exit code of the last measurement.
 """,
     examples="""\
 examples:

@@ -1,35 +1,26 @@
 """`coterie kafka-consumer-groups`: parse the command line, run its action, print.
 
 Exit codes: 0 success, 1 failure or usage error. kafka-consumer-groups.sh exits with 0
-even after errors of the cluster; this command does not, not even with --strict.
+even after errors of the cluster.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.kafka_consumer_groups.command_line import (
-    ONLY_ONE,
-    ActionFailed,
     CommandLine,
     UsageError,
     check_actions,
     check_combinations,
-    check_late,
-    check_reset_scope,
-    check_values,
     parse,
-    timeout_ms,
 )
-from coterie.cli.kafka_consumer_groups.options import usage
+from coterie.cli.kafka_consumer_groups.options import TIMEOUT_MS, usage
 from coterie.cli.kafka_consumer_groups.report import (
     Report,
     error,
@@ -50,14 +41,6 @@ _NO_EXECUTE: Final = (
     "want to keep the current default behavior without prompting."
 )
 
-_NO_CLIENT: Final = "Failed to create new KafkaAdminClient"
-_NO_ADDRESS: Final = "Configuration 'bootstrap.servers' values must not be empty."
-_ADDRESS: Final = re.compile(
-    r"(?:[0-9A-Za-z\-%._]*://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[0-9A-Za-z\-%._]+)"
-    r":(?P<port>[0-9]{1,5})"
-)
-"""An address that Java's client accepts; see Utils.getHost of Apache Kafka."""
-
 
 def main(words: Sequence[str]) -> int:
     """Run a command line and return its exit code."""
@@ -75,7 +58,7 @@ def _run(words: Sequence[str]) -> Report:
         line = parse(words)
         if line.has("help"):
             return output(usage())
-        if set(words) <= {"--strict"}:
+        if not words:
             return refusal(usage())
         if line.has("version"):
             from importlib.metadata import version
@@ -92,47 +75,31 @@ def _run(words: Sequence[str]) -> Report:
 
 def _run_action(line: CommandLine) -> Report:
     """Run the action of a valid command line. Raises UsageError."""
-    from coterie.cli.kafka_consumer_groups.describe import COMMAND_FAILED
-
     try:
         if line.has("validate-regex"):
-            check_values(line, "validate-regex")
             return validate_regex(line.one("validate-regex") or "")
         import asyncio
 
         return asyncio.run(_run_with_client(line))
     except UsageError:
         raise
-    except ActionFailed as failure:
-        report = error(f"{COMMAND_FAILED}{failure.text}", on_stdout=True)
-        return report + warning(failure.reason) if failure.reason else report
     except SettingError as failure:
         return refusal(f"{failure}\n")
     except CoterieError as failure:
-        if not line.is_strict:
-            return error(f"{COMMAND_FAILED}{failure}")
-        from coterie.cli.kafka_consumer_groups.java import as_exception
-
-        text = COMMAND_FAILED + as_exception(failure)
-        return error(text, on_stdout=True)
+        return error(f"Executing consumer group command failed due to {failure}")
 
 
 async def _run_with_client(line: CommandLine) -> Report:
     """Run the action of a command line with a client of its cluster."""
+    from coterie.cli import connect
+
     action = _action(line)
-    if line.is_strict:
-        check_late(line, "command-config")
-        _check_file(line.one("command-config"))
-        check_late(line, "bootstrap-server")
-        _check_addresses(line.one("bootstrap-server") or "")
-    admin = _open_admin(line)
-    async with admin:
-        if line.is_strict:
-            check_late(line, "to-offset", "by-duration", "shift-by", "timeout")
-            if line.has("delete-offsets") and len(line.given["group"]) > 1:
-                raise ActionFailed(ONLY_ONE.format("group"))
-            if line.has("reset-offsets"):
-                check_reset_scope(line)
+    connection = argparse.Namespace(
+        bootstrap_server=line.one("bootstrap-server"),
+        command_config=line.one("command-config"),
+        timeout=line.number("timeout") or TIMEOUT_MS,
+    )
+    async with connect.open_admin(connection) as admin:
         if line.has("delete"):  # Kafka's tool deletes groups of any type
             return await action(admin, line)
         from coterie.cli.kafka_consumer_groups.describe import as_consumer_groups
@@ -153,64 +120,11 @@ def _action(
         return reset.reset_offsets
     if line.has("delete-offsets"):
         return delete.delete_offsets
-    if line.has("members"):
-        return partial(describe.describe_each, table=tables.members)
-    if line.has("state"):
-        return partial(describe.describe_each, table=tables.state)
+    for name, table in (("members", tables.members), ("state", tables.state)):
+        if line.has(name):
+            shown = partial(table, verbose=line.has("verbose"))
+            return partial(describe.describe_each, table=shown)
     return describe.describe_offsets
-
-
-def _open_admin(line: CommandLine) -> AdminClient:
-    """Return a client with the connection options. Raises CoterieError."""
-    from coterie.cli import connect
-
-    limit_ms = timeout_ms(line)
-    connection = argparse.Namespace(
-        bootstrap_server=line.one("bootstrap-server"),
-        command_config=line.one("command-config"),
-        timeout=limit_ms or 1,
-    )
-    try:
-        if limit_ms:
-            return connect.open_admin(connection)
-        from coterie.client.admin.admin_client import AdminClient
-
-        target = connect.read_target(connection)
-        never = replace(target.options, connect_timeout_ms=0, api_timeout_ms=0)
-        return AdminClient(target.bootstrap, never)
-    except CoterieError as failure:
-        if line.is_strict:
-            raise ActionFailed(_NO_CLIENT, str(failure)) from failure
-        raise
-
-
-def _check_addresses(text: str) -> None:
-    """Check the form of addresses. Raises ActionFailed."""
-    addresses = [each.strip() for each in text.strip().split(",")]
-    if len(addresses) > 1 and not all(addresses):
-        raise ActionFailed(_NO_ADDRESS)
-    for each in addresses:
-        match = _ADDRESS.fullmatch(each)
-        if match is None or int(match["port"]) > 65_535:
-            raise ActionFailed(_NO_CLIENT, f"{each!r} is not an address HOST:PORT")
-
-
-def _check_file(path: str | None) -> None:
-    """Check that the file of --command-config can be read. Raises ActionFailed, with
-    the message of Java's exception."""
-    if path is None:
-        return
-    try:
-        Path(path or ".").read_bytes()
-    except FileNotFoundError as failure:
-        text = f"java.nio.file.NoSuchFileException: {path}"
-        raise ActionFailed(text) from failure
-    except PermissionError as failure:
-        text = f"java.nio.file.AccessDeniedException: {path}"
-        raise ActionFailed(text) from failure
-    except OSError as failure:
-        text = f"java.io.IOException: {failure.strerror}"
-        raise ActionFailed(text) from failure
 
 
 def validate_regex(text: str) -> Report:

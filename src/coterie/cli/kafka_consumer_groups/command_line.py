@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coterie.cli.kafka_consumer_groups.java import options_in_order, split
 from coterie.cli.kafka_consumer_groups.options import (
     ACTIONS,
     BY_NAME,
     OPTIONS,
     SCENARIOS,
-    TIMEOUT_MS,
     Option,
     Takes,
 )
-from coterie.errors import CoterieError, SettingError
+from coterie.errors import SettingError
 from coterie.operations.selection import TopicSelector
 
 _PARTITION_MAX: Final = 2**31 - 1
@@ -43,21 +41,7 @@ class UsageError(SettingError):
     """An invalid command line, rejected before any request is sent."""
 
 
-ONLY_ONE: Final = "Found multiple arguments for option {}, but you asked for only one"
-
-
-class ActionFailed(CoterieError):
-    """A failure that kafka-consumer-groups.sh reports as one of the action, on stdout;
-    raised with --strict only.
-
-    `reason` is a further sentence for stderr, where kafka-consumer-groups.sh prints a
-    stack trace.
-    """
-
-    def __init__(self, text: str, reason: str = "") -> None:
-        super().__init__(text, reason)
-        self.text = text
-        self.reason = reason
+_ONLY_ONE: Final = "Found multiple arguments for option {}, but you asked for only one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +67,6 @@ class CommandLine:
         """Return the value of an option that takes a number."""
         value = self.one(name)
         return None if value is None else int(value)
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether the output is exactly that of kafka-consumer-groups.sh."""
-        return self.has("strict")
 
 
 def parse(words: Sequence[str]) -> CommandLine:
@@ -122,8 +101,7 @@ def parse(words: Sequence[str]) -> CommandLine:
     line = CommandLine(given)
     if not line.has("help", "version"):
         _check_strays(line)
-        if not line.is_strict:
-            check_values(line, *(option.name for option in OPTIONS))
+        _check_values(line)
     return line
 
 
@@ -154,34 +132,18 @@ def _check_strays(line: CommandLine) -> None:
         )
 
 
-def check_values(line: CommandLine, *names: str) -> None:
-    """Check that options which take one value have one, and the numbers.
-
-    kafka-consumer-groups.sh checks each option where it reads its value. Raises
-    UsageError.
-    """
-    for name in names:
-        option, values = BY_NAME[name], line.given.get(name, ())
-        # kafka-consumer-groups.sh takes the first of several values of --to-offset.
-        is_first_taken = line.is_strict and name == "to-offset"
-        if len(values) > 1 and not (option.is_repeatable or is_first_taken):
-            raise UsageError(ONLY_ONE.format(name))
+def _check_values(line: CommandLine) -> None:
+    """Check that options which take one value have one, and the numbers. Raises
+    UsageError."""
+    for name, values in line.given.items():
+        option = BY_NAME[name]
+        if len(values) > 1 and not option.is_repeatable:
+            raise UsageError(_ONLY_ONE.format(name))
         for value in values if option.is_number else ():
             if not (
                 _LONG.fullmatch(value) and -_LONG_MAX - 2 < int(value) <= _LONG_MAX
             ):
                 raise UsageError(f"Cannot parse argument '{value}' of option {name}")
-
-
-def check_late(line: CommandLine, *names: str) -> None:
-    """Check values where kafka-consumer-groups.sh does so with --strict, in the action.
-
-    Raises ActionFailed.
-    """
-    try:
-        check_values(line, *names)
-    except UsageError as failure:
-        raise ActionFailed(str(failure)) from failure
 
 
 def check_actions(line: CommandLine) -> None:
@@ -192,7 +154,7 @@ def check_actions(line: CommandLine) -> None:
     """
     if not line.has("validate-regex", "bootstrap-server"):
         raise UsageError('Missing required argument "[bootstrap-server]"')
-    timeout_ms = None if line.is_strict else line.number("timeout")
+    timeout_ms = line.number("timeout")
     if timeout_ms is not None and timeout_ms < 1:
         raise UsageError("Option [timeout] takes a number of milliseconds, at least 1")
     if line.has("describe"):
@@ -214,14 +176,14 @@ def check_combinations(line: CommandLine) -> None:
     if line.has("reset-offsets"):
         _check_reset(line)
     _exclude(line, "group", ("all-groups", "list"))
-    _exclude(line, "topic", ("list", "describe") if line.is_strict else ("list",))
+    _exclude(line, "topic", ("list",))
     if sum(line.has(action) for action in ACTIONS) != 1:
         actions = ", ".join(f"--{action}" for action in ACTIONS)
         raise UsageError(f"Command must include exactly one action: {actions}")
-    if line.has("reset-offsets") and not line.is_strict:
-        check_reset_scope(line)
-    if line.has("delete-offsets") and not line.is_strict and len(line.all("group")) > 1:
-        raise UsageError(ONLY_ONE.format("group"))
+    if line.has("reset-offsets"):
+        _check_reset_scope(line)
+    if line.has("delete-offsets") and len(line.all("group")) > 1:
+        raise UsageError(_ONLY_ONE.format("group"))
 
 
 def _check_describe(line: CommandLine) -> None:
@@ -230,10 +192,9 @@ def _check_describe(line: CommandLine) -> None:
         raise UsageError(
             "Option [describe] takes at most one of these options: " + _names(_TABLES)
         )
-    check_values(line, "state")
     if line.one("state") is not None:
         raise UsageError("Option [describe] does not take a value for [state]")
-    if line.has("topic") and line.has("members", "state") and not line.is_strict:
+    if line.has("topic") and line.has("members", "state"):
         raise UsageError("Option [topic] selects rows of the table of offsets only")
 
 
@@ -252,7 +213,7 @@ def _check_reset(line: CommandLine) -> None:
         _exclude(line, scenario, [each for each in SCENARIOS if each != scenario])
 
 
-def check_reset_scope(line: CommandLine) -> None:
+def _check_reset_scope(line: CommandLine) -> None:
     """Check that a reset has a scope and a scenario. Raises UsageError."""
     if not line.has("all-topics", "topic", "from-file"):
         raise UsageError(
@@ -275,7 +236,7 @@ def _require_groups(line: CommandLine, action: str) -> None:
 def _exclude(line: CommandLine, used: str, others: Iterable[str]) -> None:
     if not line.has(used):
         return
-    for other in options_in_order(others):
+    for other in others:
         if line.has(other):
             raise UsageError(
                 f'Option "[{used}]" can\'t be used with option "[{other}]"'
@@ -286,54 +247,27 @@ def _names(options: Iterable[str]) -> str:
     return ", ".join(f"[{option}]" for option in options)
 
 
-def timeout_ms(line: CommandLine) -> int:
-    """Return the time-out of each call (ms); one that is invalid has its default.
-
-    kafka-consumer-groups.sh uses the lower 32 bits, and ends calls at once when these
-    are negative or zero; so --strict does.
-    """
-    given = line.given.get("timeout", ())
-    if not given or not _LONG.fullmatch(given[0]):
-        return TIMEOUT_MS
-    limit_ms = int(given[0])
-    if line.is_strict:
-        limit_ms = (limit_ms + 2**31) % 2**32 - 2**31
-    return max(0, limit_ms)
-
-
 def selectors(line: CommandLine) -> tuple[TopicSelector, ...]:
     """Return the topics of `--topic t` and `--topic t:0,1,2`. Raises UsageError.
 
     The messages are those of kafka-consumer-groups.sh (C-64).
     """
-    return tuple(
-        TopicSelector(topic, None if numbers is None else tuple(sorted(set(numbers))))
-        for topic, numbers in named_topics(line)
-    )
+    return tuple(_read_topic(text) for text in line.given.get("topic", ()))
 
 
-def named_topics(line: CommandLine) -> list[tuple[str, list[int] | None]]:
-    """Return the topics and partitions of `--topic` as they are given. Raises
-    UsageError."""
-    return [_read_topic(line, text) for text in line.given.get("topic", ())]
-
-
-def _read_topic(line: CommandLine, text: str) -> tuple[str, list[int] | None]:
+def _read_topic(text: str) -> TopicSelector:
     if ":" not in text:
-        return text, None
-    # Java's String.split leaves out empty parts at the end.
-    parts = split(text, ":") if line.is_strict else text.split(":")
+        return TopicSelector(text)
+    parts = text.split(":")
     if len(parts) != 2 or not all(parts):
         raise UsageError(
             f"Invalid topic arg '{text}', expected topic name and partitions"
         )
     topic, joined = parts
-    numbers = split(joined, ",") if line.is_strict else joined.split(",")
-    # The message of kafka-consumer-groups.sh ends with two quotation marks.
-    end = "'" if line.is_strict else ""
+    numbers = joined.split(",")
     for number in numbers:
         if not (_LONG.fullmatch(number) and 0 <= int(number) <= _PARTITION_MAX):
             raise UsageError(
-                f"Invalid partition '{number}' specified in topic arg '{text}'{end}"
+                f"Invalid partition '{number}' specified in topic arg '{text}'"
             )
-    return topic, [int(number) for number in numbers]
+    return TopicSelector(topic, tuple(sorted({int(number) for number in numbers})))

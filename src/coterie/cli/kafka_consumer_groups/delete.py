@@ -6,19 +6,18 @@ With `--dry-run` nothing is deleted. kafka-consumer-groups.sh ignores `--dry-run
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import CommandLine, selectors
-from coterie.cli.kafka_consumer_groups.describe import in_order, selected_groups
+from coterie.cli.kafka_consumer_groups.describe import selected_groups
 from coterie.cli.kafka_consumer_groups.java import as_exception, message_of
 from coterie.cli.kafka_consumer_groups.report import Report, error, output
 from coterie.cli.kafka_consumer_groups.tables import StatusRow
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, ClientError, CoterieError, UnsupportedByBroker
-from coterie.operations.selection import ScopePartitions, resolve_partitions
+from coterie.errors import ApiError, CoterieError
+from coterie.operations.selection import resolve_partitions
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -40,25 +39,20 @@ async def delete_groups(admin: AdminClient, line: CommandLine) -> Report:
     group_ids, report = await selected_groups(admin, line)
     if line.has("dry-run"):
         expected = await _expected_results(admin, group_ids)
-        groups = _quote(in_order(expected.values, line)) or "-"
+        groups = _quote(expected.values) or "-"
         return (
             report
             + output(f"Dry run: these consumer groups would be deleted: {groups}\n")
-            + _group_errors(expected, line, "would not be deleted")
+            + _group_errors(expected, "would not be deleted")
         )
-    try:
-        results = await admin.groups.delete(group_ids)
-    except ClientError as failure:
-        if not line.is_strict:
-            raise
-        results = Results({}, dict.fromkeys(group_ids, failure))
-    deleted = _quote(in_order(results.values, line))
+    results = await admin.groups.delete(group_ids)
+    deleted = _quote(results.values)
     if not results.errors:
         return report + output(
             f"Deletion of requested consumer groups ({deleted}) was successful.\n"
         )
     report += error("Deletion of some consumer groups failed:", on_stdout=True)
-    report += _group_errors(results, line, "could not be deleted")
+    report += _group_errors(results, "could not be deleted")
     if deleted:
         report += output(
             f"\nThese consumer groups were deleted successfully: {deleted}\n"
@@ -80,82 +74,56 @@ async def _expected_results(
     return Results(deletable, {**described.errors, **refused})
 
 
-def _group_errors(
-    results: Results[GroupId, None], line: CommandLine, what: str
-) -> Report:
+def _group_errors(results: Results[GroupId, None], what: str) -> Report:
     lines = (
         f"* Group '{each}' {what} due to: {as_exception(results.errors[each])}\n"
-        for each in in_order(results.errors, line)
+        for each in sorted(results.errors)
     )
     return Report(output("".join(lines)).parts, failed=bool(results.errors))
 
 
 def _quote(group_ids: Iterable[GroupId]) -> str:
-    return ", ".join(f"'{each}'" for each in group_ids)
+    return ", ".join(f"'{each}'" for each in sorted(group_ids))
 
 
 async def delete_offsets(admin: AdminClient, line: CommandLine) -> Report:
     """Run `--delete-offsets`: of one group, by topic or partition (C-65, D-45)."""
     (group_id,) = line.all("group")
-    resolved = await _resolved(admin, line)
+    resolved = await resolve_partitions(admin, selectors(line))
     unknown = {TopicPartition(topic, -1): each for topic, each in resolved.errors}
     if line.has("dry-run"):
         expected = Results(dict.fromkeys(resolved.partitions), unknown)
-        table = _status_table(expected, line)
-        return output("Dry run: nothing is deleted.\n") + table
+        return output("Dry run: nothing is deleted.\n") + _status_table(expected)
     try:
         results = await admin.group_offsets.delete(group_id, resolved.partitions)
     except CoterieError as failure:
         everything = dict.fromkeys(resolved.partitions, failure)
         everything |= unknown
-        failed = _headline(failure, line)
-        return failed + _status_table(Results({}, everything), line)
+        return _headline(failure) + _status_table(Results({}, everything))
     errors: Mapping[TopicPartition, CoterieError] = {**results.errors, **unknown}
-    table = _status_table(Results(results.values, errors), line)
+    table = _status_table(Results(results.values, errors))
     if errors:
-        return _headline(next(iter(errors.values())), line) + table
+        return _headline(next(iter(errors.values()))) + table
     headline = f"Request succeeded for deleting offsets from group {group_id}.\n"
     return output(headline) + table
 
 
-async def _resolved(admin: AdminClient, line: CommandLine) -> ScopePartitions:
-    """Return the partitions; with --strict, a time-out is an error of each topic."""
-    chosen = selectors(line)
-    try:
-        return await resolve_partitions(admin, chosen)
-    except ClientError as failure:
-        if not line.is_strict:
-            raise
-        named = await resolve_partitions(
-            admin, [each for each in chosen if each.partitions is not None]
-        )
-        whole = (each.topic for each in chosen if each.partitions is None)
-        return replace(named, errors=tuple((each, failure) for each in whole))
-
-
-def _headline(failure: CoterieError, line: CommandLine) -> Report:
+def _headline(failure: CoterieError) -> Report:
     code = failure.code if isinstance(failure, ApiError) else None
     if code in _GROUP_ERRORS:
         text = message_of(failure)
     elif code in _PARTITION_ERRORS:
         text = "Encountered some partition-level error, see the follow-up details."
     else:
-        if line.is_strict and not isinstance(failure, UnsupportedByBroker):
-            code = code or ErrorCode.REQUEST_TIMED_OUT
         what = failure if code is None else code.name
         text = f"Encountered some unknown error: {what}"
     return error(text, on_stdout=True)
 
 
-def _status_table(results: Results[TopicPartition, None], line: CommandLine) -> Report:
+def _status_table(results: Results[TopicPartition, None]) -> Report:
     rows = [StatusRow(*partition, "Successful") for partition in results.values]
     rows += [
         StatusRow(*partition, f"Error: {as_exception(each)}")
         for partition, each in results.errors.items()
     ]
-    if line.is_strict:
-        # kafka-consumer-groups.sh sorts partitions as text: 0, 1, 10, 2.
-        rows.sort(key=lambda row: f"{row.topic}{row.partition}")
-    else:
-        rows.sort()
-    return output(tables.deleted_offsets(rows))
+    return output(tables.deleted_offsets(sorted(rows)))

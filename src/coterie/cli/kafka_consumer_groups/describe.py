@@ -12,20 +12,12 @@ from typing import Any, Final, cast
 
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import (
-    ActionFailed,
     CommandLine,
     UsageError,
-    check_late,
     selectors,
 )
-from coterie.cli.kafka_consumer_groups.java import (
-    EXECUTION_EXCEPTION,
-    as_exception,
-    in_copied_map,
-    split,
-)
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
-from coterie.cli.kafka_consumer_groups.tables import MISSING, Extras, OffsetRow
+from coterie.cli.kafka_consumer_groups.tables import MISSING, OffsetRow
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.group_calls import Groups
 from coterie.client.admin.groups import (
@@ -35,17 +27,12 @@ from coterie.client.admin.groups import (
     GroupType,
 )
 from coterie.client.admin.results import Progress, Results
-from coterie.errors import ApiError, ClientError, CoterieError
-from coterie.java import hash_map_order, string_hash
+from coterie.errors import ApiError, CoterieError
 from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
 from coterie.operations.selection import TopicSelector
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
-_NO_BROKERS: Final = (
-    "org.apache.kafka.common.KafkaException: Failed to find brokers to send ListGroups"
-)
-COMMAND_FAILED: Final = "Executing consumer group command failed due to "
 _TYPES: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
 _STATES: Final = (
     GroupState.PREPARING_REBALANCE,
@@ -138,52 +125,22 @@ async def list_consumer_groups(
     return groups, report
 
 
-async def _listed(
-    admin: AdminClient,
-    line: CommandLine,
-    states: Collection[GroupState] = (),
-    types: Collection[GroupType] = (),
-) -> tuple[list[GroupListing], Report]:
-    """Return the consumer groups. Raises ActionFailed with --strict when no broker can
-    be reached in time."""
-    try:
-        return await list_consumer_groups(admin, states, types)
-    except ClientError as failure:
-        if not line.is_strict:
-            raise
-        is_filtered = line.has("list") and line.has("type", "state")
-        raise ActionFailed(
-            ("" if is_filtered else EXECUTION_EXCEPTION) + _NO_BROKERS, str(failure)
-        ) from failure
-
-
 async def selected_groups(
     admin: AdminClient, line: CommandLine
 ) -> tuple[tuple[GroupId, ...], Report]:
     """Return the groups of `--group`, or with `--all-groups` all consumer groups."""
     if not line.has("all-groups"):
         return line.all("group"), Report()
-    groups, report = await _listed(admin, line)
+    groups, report = await list_consumer_groups(admin)
     return tuple(each.group_id for each in groups), report
-
-
-def in_order(group_ids: Iterable[GroupId], line: CommandLine) -> list[GroupId]:
-    """Return groups by name; with --strict, in the HashMap order of Java."""
-    ordered = sorted(group_ids)
-    return hash_map_order(ordered, string_hash) if line.is_strict else ordered
 
 
 async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
     """Run `--list`: ids, or with `--type` and `--state` columns and filters."""
-    if line.is_strict:
-        check_late(line, "type")
-    types = wanted_types(line)
-    if line.is_strict:
-        check_late(line, "state")
-    states = wanted_states(line)
-    groups, report = await _listed(admin, line, states, types)
-    by_id = {each.group_id: each for each in groups}
-    groups = [by_id[group_id] for group_id in in_order(by_id, line)]
+    groups, report = await list_consumer_groups(
+        admin, wanted_states(line), wanted_types(line)
+    )
+    groups.sort(key=lambda group: group.group_id)
     if not line.has("type", "state"):
         ids = (tables.cell_text(each.group_id) for each in groups)
         return report + output("".join(f"{each}\n" for each in ids))
@@ -194,8 +151,7 @@ async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
 def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
     """Return the states of `--state`, in any case (C-47). Raises UsageError."""
     text = line.one("state") or ""
-    words = split(text, ",") if text else []
-    states = [GroupState.read(each.strip()) for each in words]
+    states = [GroupState.read(each.strip()) for each in _words(text)]
     if not set(states) <= set(_STATES):
         valid = ", ".join(each.value for each in _STATES)
         raise UsageError(f"Invalid state list '{text}'. Valid states are: {valid}")
@@ -205,35 +161,37 @@ def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
 def wanted_types(line: CommandLine) -> tuple[GroupType, ...]:
     """Return the types of `--type`, in any case (C-47). Raises UsageError."""
     text = line.one("type") or ""
-    words = split(text, ",") if text else []
-    types = [GroupType.read(each.strip()) for each in words]
+    types = [GroupType.read(each.strip()) for each in _words(text)]
     if not set(types) <= set(_TYPES):
         valid = ", ".join(each.value.capitalize() for each in _TYPES)
         raise UsageError(f"Invalid types list '{text}'. Valid types are: {valid}")
     return tuple(dict.fromkeys(types))
 
 
+def _words(text: str) -> list[str]:
+    # kafka-consumer-groups.sh ignores commas at the end.
+    text = text.rstrip(",")
+    return text.split(",") if text else []
+
+
 async def describe_each(
     admin: AdminClient,
     line: CommandLine,
-    table: Callable[[GroupDescription, Extras], str],
+    table: Callable[[GroupDescription], str],
 ) -> Report:
     """Run `--describe` with --members or --state: a table for each group, by name."""
     group_ids, report = await selected_groups(admin, line)
     described = await admin.groups.describe(group_ids)
-    if line.is_strict and (failed := _first_failure(group_ids, described.errors, line)):
-        return report + failed
     reports = [report]
     for group_id in sorted(group_ids):
         if (failure := described.errors.get(group_id)) is not None:
-            reports.append(_no_table(group_id, failure, line))
+            reports.append(_no_table(group_id, failure))
             continue
         group = described.values[group_id]
         if group.state is GroupState.DEAD:
-            reports.append(_dead(group_id, line))
+            reports.append(_dead(group_id))
         else:
-            text = table(group, _extras(line))
-            reports.append(_state_notice(group) + output(text))
+            reports.append(_state_notice(group) + output(table(group)))
     return Report.of(reports)
 
 
@@ -243,11 +201,6 @@ async def describe_offsets(admin: AdminClient, line: CommandLine) -> Report:
     group_ids, report = await selected_groups(admin, line)
     topics = {each.topic for each in chosen} or None
     lags = await group_lag(admin, sorted(group_ids), topics=topics)
-    errors = {
-        each.group_id: each.error for each in lags.groups if each.error is not None
-    }
-    if line.is_strict and (failed := _first_failure(group_ids, errors, line)):
-        return report + failed
     each_group = (_describe_lag(group, chosen, line) for group in lags.groups)
     return Report.of((report, *each_group))
 
@@ -258,40 +211,22 @@ def _describe_lag(
     """Return the notices, warnings and table of one group."""
     if group.description is None or group.error is not None:
         assert group.error is not None, "a group has a description or an error"
-        return _no_table(group.group_id, group.error, line)
+        return _no_table(group.group_id, group.error)
     if group.description.state is GroupState.DEAD:
-        return _dead(group.group_id, line)
-    rows = [row for row in group.rows if _is_shown(row, chosen, line)]
-    table = tables.offsets([_offset_row(row, line) for row in rows], _extras(line))
-    warnings = (_row_warning(row, line) for row in rows)
+        return _dead(group.group_id)
+    rows = [row for row in group.rows if _is_shown(row, chosen)]
+    table = tables.offsets(map(_offset_row, rows), verbose=line.has("verbose"))
+    warnings = map(_row_warning, rows)
     return Report.of(
         (_state_notice(group.description), *warnings, output(table if rows else ""))
     )
 
 
-def _first_failure(
-    group_ids: Iterable[GroupId],
-    errors: Mapping[GroupId, CoterieError],
-    line: CommandLine,
-) -> Report | None:
-    """Return the error that ends kafka-consumer-groups.sh before any table."""
-    for group_id in in_copied_map(group_ids):
-        if group_id in errors:
-            return _no_table(group_id, errors[group_id], line)
-    return None
-
-
-def _extras(line: CommandLine) -> Extras:
-    return Extras(verbose=line.has("verbose"), additions=not line.is_strict)
-
-
-def _is_shown(
-    row: PartitionLag, chosen: Sequence[TopicSelector], line: CommandLine
-) -> bool:
+def _is_shown(row: PartitionLag, chosen: Sequence[TopicSelector]) -> bool:
     # A member without partitions has a row here (A-72), but not in
     # kafka-consumer-groups.sh.
     if row.topic is None:
-        return not chosen and not line.is_strict
+        return not chosen
     return not chosen or any(
         row.topic == each.topic
         and (each.partitions is None or row.partition in each.partitions)
@@ -299,7 +234,7 @@ def _is_shown(
     )
 
 
-def _offset_row(row: PartitionLag, line: CommandLine) -> OffsetRow:
+def _offset_row(row: PartitionLag) -> OffsetRow:
     # A partition without an owner has hyphens; an owner's unknown value stays None.
     without_owner = MISSING if row.member_id is None else None
     commit = row.committed
@@ -310,19 +245,19 @@ def _offset_row(row: PartitionLag, line: CommandLine) -> OffsetRow:
         leader_epoch=None if commit is None else commit.leader_epoch,
         current_offset=None if commit is None else commit.offset,
         log_end_offset=row.log_end,
-        lag=row.lag_raw if line.is_strict else row.lag,
+        lag=row.lag,
         consumer_id=row.member_id or without_owner,
         host=row.host or without_owner,
         client_id=row.client_id or without_owner,
     )
 
 
-def _row_warning(row: PartitionLag, line: CommandLine) -> Report:
+def _row_warning(row: PartitionLag) -> Report:
     """Return the error of a row, or a warning about a commit outside the log."""
     place = f"{row.topic}-{row.partition}"
     if row.error is not None:
         return error(f"Consumer group '{row.group_id}', {place}: {row.error}")
-    if line.is_strict or row.committed is None:
+    if row.committed is None:
         return Report()
     if row.lag_status is LagStatus.BELOW_START:
         reason = (
@@ -351,28 +286,17 @@ def _state_notice(group: GroupDescription) -> Report:
     return Report()
 
 
-def _no_table(group_id: GroupId, failure: CoterieError, line: CommandLine) -> Report:
+def _no_table(group_id: GroupId, failure: CoterieError) -> Report:
     """Return the error of a group that cannot be described (I-11); other groups are
     still printed.
     """
-    is_missing = (
-        isinstance(failure, ApiError) and failure.code == ErrorCode.GROUP_ID_NOT_FOUND
-    )
-    is_other_type = isinstance(failure, NotAConsumerGroup)
-    if line.is_strict:
-        text = as_exception(failure)
-        if is_missing:
-            why = "is not a consumer group" if is_other_type else "not found"
-            text = f"{text.partition(':')[0]}: Group {group_id} {why}."
-        return error(COMMAND_FAILED + text, on_stdout=True)
-    if is_other_type:
+    if isinstance(failure, NotAConsumerGroup):
         return error(str(failure))
-    if is_missing:
-        return _dead(group_id, line)
+    if isinstance(failure, ApiError) and failure.code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return _dead(group_id)
     return error(f"Consumer group '{group_id}' cannot be described: {failure}")
 
 
-def _dead(group_id: GroupId, line: CommandLine) -> Report:
-    """Return the error for a group in state Dead (A-74, A-75)."""
-    text = f"Consumer group '{group_id}' does not exist."
-    return error(text, on_stdout=line.is_strict)
+def _dead(group_id: GroupId) -> Report:
+    """Return the error for a group in state Dead (A-74)."""
+    return error(f"Consumer group '{group_id}' does not exist.")

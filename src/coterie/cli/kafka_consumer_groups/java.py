@@ -1,23 +1,16 @@
-"""Details of Java in the output of kafka-consumer-groups.sh: exceptions, hash codes.
+"""Java's exceptions in the output of kafka-consumer-groups.sh.
 
 Scripts search for `GroupNotEmptyException`, so messages contain these names.
-kafka-consumer-groups.sh prints lists and plans in the order of a HashMap; --strict does
-the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
-from coterie.java import hash_map_order, string_hash
-from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
-EXECUTION_EXCEPTION: Final = "java.util.concurrent.ExecutionException: "
 _PACKAGE: Final = "org.apache.kafka.common.errors."
-_UNSIGNED: Final = 0xFFFF_FFFF
 
 _ERRORS: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: (
@@ -113,33 +106,3 @@ def as_exception(error: CoterieError) -> str:
     unsupported = isinstance(error, UnsupportedByBroker)
     name = "UnsupportedVersionException" if unsupported else "TimeoutException"
     return f"{_PACKAGE}{name}: {error}"
-
-
-def split(text: str, separator: str) -> list[str]:
-    """Return String.split of Java: without the empty parts at the end."""
-    parts = text.split(separator)
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts if parts[0] or len(parts) > 1 or not text else []
-
-
-def in_copied_map(group_ids: Iterable[GroupId]) -> list[GroupId]:
-    """Return groups in the order of a HashMap that was copied from another one, as
-    DescribeConsumerGroupsResult.describedGroups does."""
-    inserted = hash_map_order(sorted(group_ids), string_hash)
-    capacity = 1
-    while capacity < len(inserted) * 4 // 3 + 1:  # As Java 17 does.
-        capacity *= 2
-    return hash_map_order(inserted, string_hash, capacity)
-
-
-def options_in_order(names: Iterable[str]) -> list[str]:
-    """Return options in the order of a HashSet of jopt-simple's OptionSpec."""
-    # The hash code of an option is that of the list of its names.
-    return hash_map_order(names, lambda name: (31 + string_hash(name)) & _UNSIGNED)
-
-
-def partition_hash(partition: TopicPartition) -> int:
-    """Return Apache's TopicPartition.hashCode, unsigned."""
-    prior = 31 * (31 + partition.partition)
-    return (prior + string_hash(partition.topic)) & _UNSIGNED

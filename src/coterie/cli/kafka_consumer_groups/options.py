@@ -1,5 +1,5 @@
-"""The options of kafka-consumer-groups.sh in the order of its help, those that Coterie
-adds, and the help text."""
+"""The options of kafka-consumer-groups.sh in the order of its help, and the help
+text."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ class Option(NamedTuple):
     is_repeatable: bool = False
     only_with: tuple[str, ...] = ()
     """Options of which at least one must be given too."""
-    is_addition: bool = False
-    """Whether kafka-consumer-groups.sh does not have it."""
 
 
 def _with(name: str, argument: str, text: str) -> Option:
@@ -103,11 +101,6 @@ OPTIONS: Final = (
     _with("validate-regex", "REGEX", "check whether a regular expression is valid RE2"),
     _for_describe("verbose", "describe more columns"),
     Option("version", "print the version and exit"),
-    Option(
-        "strict",
-        "print exactly what Apache's tool prints, without additions",
-        is_addition=True,
-    ),
 )
 
 BY_NAME: Final = {option.name: option for option in OPTIONS}
@@ -137,7 +130,7 @@ options, tables and messages of Apache Kafka's kafka-consumer-groups.sh.
 """
 
 _ADDITIONS: Final = """\
-additions of Coterie (all off under --strict):
+additions of Coterie:
   --describe [--offsets] --topic TOPIC[:0,1,2]  only these partitions
   --describe --state                            columns GENERATION-ID and LEADER-ID
   --describe --members                          column ASSIGNMENT-STRATEGY
@@ -164,9 +157,8 @@ _LEFT: Final = 40
 
 def usage() -> str:
     """Return the help text."""
-    options = "".join(_usage_line(each) for each in OPTIONS if not each.is_addition)
-    additions = "".join(_usage_line(each) for each in OPTIONS if each.is_addition)
-    return f"{_INTRODUCTION}\noptions:\n{options}\n{_ADDITIONS}{additions}\n{_EXAMPLES}"
+    options = "".join(map(_usage_line, OPTIONS))
+    return f"{_INTRODUCTION}\noptions:\n{options}\n{_ADDITIONS}\n{_EXAMPLES}"
 
 
 def _usage_line(option: Option) -> str:

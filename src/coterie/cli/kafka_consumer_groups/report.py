@@ -55,7 +55,6 @@ def refusal(text: str) -> Report:
 def error(text: str, *, on_stdout: bool = False) -> Report:
     """Return a failed report with Apache's blank line and prefix before the message.
 
-    kafka-consumer-groups.sh prints errors to stdout, among the results; --strict does
-    the same.
+    On stdout when it is the headline of results, as in kafka-consumer-groups.sh.
     """
     return Report((Part(f"\nError: {text}\n", is_stderr=not on_stdout),), failed=True)

@@ -72,14 +72,6 @@ def length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-class Extras(NamedTuple):
-    """The options that add columns."""
-
-    verbose: bool = False
-    additions: bool = False
-    """The columns of KIP-181, which kafka-consumer-groups.sh does not have."""
-
-
 class OffsetRow(NamedTuple):
     """One row of `--describe --offsets`; None is absent or unknown."""
 
@@ -139,18 +131,18 @@ def group_list(
     return "".join(f"{line}\n" for line in table(columns, rows))
 
 
-def offsets(rows: Iterable[OffsetRow], extras: Extras) -> str:
+def offsets(rows: Iterable[OffsetRow], *, verbose: bool = False) -> str:
     """Return the table of `--describe --offsets` of one group (C-41)."""
     columns: list[Column] = list(_OFFSETS)
     lines: list[list[object]] = [list(row) for row in rows]
-    if not extras.verbose:
+    if not verbose:
         del columns[_LEADER_EPOCH]
         for line in lines:
             del line[_LEADER_EPOCH]
     return _after_blank_line(columns, lines)
 
 
-def members(group: GroupDescription, extras: Extras) -> str:
+def members(group: GroupDescription, *, verbose: bool = False) -> str:
     """Return the table of `--describe --members` of one group (C-42, C-51)."""
     has_instances = any(each.instance_id for each in group.members)
     columns = [
@@ -173,7 +165,7 @@ def members(group: GroupDescription, extras: Extras) -> str:
         for each in group.members
     ]
     pairs = list(zip(rows, group.members, strict=True))
-    if extras.verbose:  # The columns of KIP-1099 (C-43).
+    if verbose:  # The columns of KIP-1099 (C-43).
         columns += [
             Column("CURRENT-EPOCH", fixed=True),
             Column("CURRENT-ASSIGNMENT", 20),
@@ -186,23 +178,20 @@ def members(group: GroupDescription, extras: Extras) -> str:
             row += [group.assignment_epoch, target]
         # UPGRADED is shown only while some members are classic and others are not.
         if {True, False} <= {each.is_classic for each in group.members}:
-            is_last = not extras.additions
-            columns.append(last("UPGRADED") if is_last else Column("UPGRADED", 8))
+            columns.append(Column("UPGRADED", 8))
             for row, each in pairs:
                 is_known = each.is_classic is not None
                 row.append(str(not each.is_classic).lower() if is_known else None)
-    if extras.additions:  # The columns of KIP-181 (C-31, C-32).
-        strategy = "ASSIGNMENT-STRATEGY"
-        columns.append(Column(strategy, 20) if extras.verbose else last(strategy))
-        columns += [last("SUBSCRIPTION")] if extras.verbose else []
-        for row, each in pairs:
-            row.append(",".join(each.protocols or ()) or group.assignor or None)
-            if extras.verbose:
-                topics = ",".join(each.subscribed_topics or ())
-                row.append(topics or each.subscribed_topic_regex or None)
-    # The format string of kafka-consumer-groups.sh ends with a space without --verbose.
-    end = " \n" if extras == Extras() else "\n"
-    return "\n" + "".join(f"{line}{end}" for line in table(columns, rows))
+    # The columns of KIP-181 (C-31, C-32).
+    strategy = "ASSIGNMENT-STRATEGY"
+    columns.append(Column(strategy, 20) if verbose else last(strategy))
+    columns += [last("SUBSCRIPTION")] if verbose else []
+    for row, each in pairs:
+        row.append(",".join(each.protocols or ()) or group.assignor or None)
+        if verbose:
+            topics = ",".join(each.subscribed_topics or ())
+            row.append(topics or each.subscribed_topic_regex or None)
+    return _after_blank_line(columns, rows)
 
 
 def assigned(partitions: Iterable[TopicPartition]) -> str:
@@ -214,7 +203,7 @@ def assigned(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(sorted(topics)) or MISSING
 
 
-def state(group: GroupDescription, extras: Extras) -> str:
+def state(group: GroupDescription, *, verbose: bool = False) -> str:
     """Return the table of `--describe --state` of one group (C-44)."""
     node = group.coordinator
     columns = [
@@ -229,19 +218,19 @@ def state(group: GroupDescription, extras: Extras) -> str:
         group.assignor or None,
         group.state.value,
     ]
-    if extras.verbose:
+    if verbose:
         columns += [
             Column("GROUP-EPOCH", fixed=True),
             Column("TARGET-ASSIGNMENT-EPOCH", 25, fixed=True),
         ]
         row += [group.group_epoch, group.assignment_epoch]
-    columns.append(
-        Column("#MEMBERS", fixed=True) if extras.additions else last("#MEMBERS")
-    )
-    row.append(len(group.members))
-    if extras.additions:
-        columns += [Column("GENERATION-ID", fixed=True), last("LEADER-ID")]
-        row += [group.generation_id, group.leader_id or None]
+    # The last two columns are those of KIP-181 (C-30).
+    columns += [
+        Column("#MEMBERS", fixed=True),
+        Column("GENERATION-ID", fixed=True),
+        last("LEADER-ID"),
+    ]
+    row += [len(group.members), group.generation_id, group.leader_id or None]
     return _after_blank_line(columns, [row])
 
 

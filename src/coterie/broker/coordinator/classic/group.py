@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from coterie.broker.coordinator.result import Ticket
 from coterie.errors import ApiError, MalformedFrame
-from coterie.java import hash_map_order, string_hash
+from coterie.java import hash_map_order
 from coterie.types import GroupId, MemberId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
@@ -172,7 +172,7 @@ class ClassicGroup:
             next(name for name, _ in member.protocols if name in everyones)
             for member in self.members.values()
         )
-        return max(hash_map_order(votes, string_hash), key=votes.__getitem__)
+        return max(hash_map_order(votes), key=votes.__getitem__)
 
     def subscribed_topics(self) -> frozenset[TopicName] | None:
         """Return the topics that the newest generation subscribes to; None when they
