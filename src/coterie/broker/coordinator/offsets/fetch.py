@@ -47,10 +47,7 @@ _NO_OFFSETS: Final[Mapping[int, Packed]] = {}
 
 
 class FetchOffsets(NamedTuple):
-    """One group of an OffsetFetch request.
-
-    From v10 on a topic without a name is resolved by its id.
-    """
+    """One group of an OffsetFetch request."""
 
     group: m.OffsetFetchRequestGroup
     require_stable: bool = False
