@@ -10,12 +10,10 @@ All operations cost the same whatever the number of members, except
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
 from coterie.broker.coordinator.result import Ticket
@@ -117,8 +115,8 @@ class ClassicGroup:
     subscriptions: tuple[bytes, ...] | None = field(
         default=None, compare=False, repr=False
     )
-    """The subscriptions of the newest generation as bytes; None before the first
-    one."""
+    """The subscriptions of the newest generation as bytes; None before the first one,
+    and once one of them was found malformed."""
     _topics: frozenset[TopicName] | None = field(
         default=None, compare=False, repr=False
     )
@@ -185,10 +183,15 @@ class ClassicGroup:
         if not self.uses_consumer_protocol:
             return None
         if self._topics is None and self.subscriptions is not None:
-            # Decoded when needed: a group may have thousands of members.
-            with contextlib.suppress(MalformedFrame):
-                topics = map(_topics_in, self.subscriptions)
-                self._topics = frozenset(chain.from_iterable(topics))
+            # Decoded when needed, and once: a group may have thousands of members.
+            topics: set[TopicName] = set()
+            try:
+                for subscription in self.subscriptions:
+                    topics.update(_topics_in(subscription))
+            except MalformedFrame:
+                self.subscriptions = None
+                return None
+            self._topics = frozenset(topics)
         return self._topics
 
     def move(self, to: GroupState, at_ms: int) -> None:
