@@ -28,6 +28,7 @@ from coterie.errors import (
 )
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
@@ -35,6 +36,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from coterie.wire.messages.metadata import MetadataRequest
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
@@ -132,8 +134,10 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     """Return warnings about the upstream cluster.
 
     Raises OperationRefused with every missing right, SettingError for settings that do
-    not fit the cluster, and ClientError when it cannot be reached.
+    not fit the cluster, UnsupportedByBroker for one before Kafka 3.1, and ClientError
+    when it cannot be reached.
     """
+    await _check_release(admin)
     cluster = await admin.describe_cluster()
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
@@ -148,6 +152,16 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     if missing:
         raise OperationRefused(_describe(plan, missing))
     return warnings
+
+
+async def _check_release(admin: AdminClient) -> None:
+    connection = await admin.cluster.connection()
+    try:
+        connection.version_of(MetadataRequest, METADATA)
+    except UnsupportedByBroker as error:
+        raise UnsupportedByBroker(
+            f"upstream is older than Kafka 3.1, which the gateway needs: {error}"
+        ) from None
 
 
 def _check_ports(plan: GatewayPlan, brokers: int) -> None:
@@ -241,10 +255,7 @@ async def _check_policy(
     plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
-    try:
-        described = await admin.describe_configs([resource], names=[_POLICY])
-    except UnsupportedByBroker:
-        return
+    described = await admin.describe_configs([resource], names=[_POLICY])
     for entry in described.values.get(resource, ()):
         if entry.name == _POLICY and entry.value != COMPACTED[_POLICY]:
             raise SettingError(
@@ -330,8 +341,7 @@ async def _check_authorizer(
         await admin.describe_acls(some)
     except UnsupportedByBroker:
         raise SettingError(
-            "upstream has no ACL APIs (those of Kafka 2.0 and later), so its rights on "
-            "groups cannot be read: use "
+            "upstream has no ACL APIs, so its rights on groups cannot be read: use "
             "--authorizer own to decide here, or --authorizer none to allow everything"
         ) from None
     except ApiError as error:

@@ -345,8 +345,6 @@ class ClientSide(asyncio.Protocol):
             return None
         if key in _SASL and self._exchange is not None:
             return Begun(self._begin_sasl(frame, correlation_id), after)
-        if key == ApiKey.METADATA:
-            return Begun(self._begin_translated(frame, version, correlation_id), after)
         rewrite = None if key in _SASL else self._rewriting.of(key, version)
         self._expect(Rewritten(correlation_id, rewrite) if rewrite else correlation_id)
         return Begun(self._to_upstream, after)
@@ -359,14 +357,6 @@ class ClientSide(asyncio.Protocol):
             return None
         self._expect(Rewritten(correlation_id, rewrite))
         return Begun(self._to_upstream, after)
-
-    def _begin_translated(
-        self, frame: bytes, version: int, correlation_id: int
-    ) -> Sink:
-        """Return a sink that sends the translation instead of the frame."""
-        request, answer = self._rewriting.translate_metadata(frame, version)
-        self._expect(Rewritten(correlation_id, answer))
-        return lambda _: self._to_upstream(request)
 
     # SASL.
 

@@ -17,11 +17,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from coterie.broker.server.connections import Connections
 from coterie.errors import MalformedFrame
-from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
-from coterie.gateway.path.metadata_versions import TopicNames, Translated
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.compiler import compile_decoder, compile_encoder
@@ -100,8 +98,7 @@ class Rewriting:
 
     A coordination port lists the groups of the gateway; the port of a broker lists the
     share and streams groups of that broker, so that no group is listed twice. `topic`
-    is the gateway's own topic, which is reported as internal. `name_of` has the topics
-    of upstream.
+    is the gateway's own topic, which is reported as internal.
     """
 
     def __init__(
@@ -110,15 +107,12 @@ class Rewriting:
         connections: Connections,
         *,
         topic: str,
-        name_of: TopicNames,
         is_coordination: bool,
     ) -> None:
         self._addresses = addresses
         self._ids = CoordinatorIds(addresses)
         self._topic = topic
-        self._name_of = name_of
-        # The oldest that were seen: during an upgrade, newer brokers have them as well.
-        self._upstream_metadata = CAPS[ApiKey.METADATA].high
+        # The oldest that was seen: during an upgrade, newer brokers have it as well.
         self._upstream_groups = CAPS[ApiKey.LIST_GROUPS].high
         own = dict.fromkeys(connections.handlers)
         if not is_coordination:
@@ -164,25 +158,11 @@ class Rewriting:
         return rewrite
 
     def is_newer(self, key: int, version: int) -> bool:
-        """Return whether a request has a version that is served and that upstream does
-        not have: of Metadata, or of ListGroups."""
-        if key == ApiKey.METADATA:
-            return self._upstream_metadata < version <= metadata_versions.SERVED
+        """Return whether a request has a version of ListGroups that is served and that
+        upstream does not have."""
         return key == ApiKey.LIST_GROUPS and (
             self._upstream_groups < version <= CAPS[ApiKey.LIST_GROUPS].high
         )
-
-    def translate_metadata(self, frame: bytes, version: int) -> Translated:
-        """Translate a newer request of Metadata, and its response.
-
-        Raises MalformedFrame.
-        """
-        request, answer = metadata_versions.translate(
-            frame, self._upstream_metadata, self._name_of
-        )
-        rewrite = self.of(ApiKey.METADATA, version)
-        assert rewrite is not None
-        return Translated(request, lambda frame: rewrite(answer(frame)))
 
     def of_coordinators(self, frame: bytes) -> Rewrite | None:
         """Return the function for the response to a FindCoordinator request, from its
@@ -261,11 +241,7 @@ class Rewriting:
         """Return the versions of an API that can be rewritten, or are served in front
         of an older upstream."""
         served = _capped(each)
-        if each.api_key == ApiKey.METADATA:
-            oldest = min(self._upstream_metadata, served.max_version)
-            self._upstream_metadata = oldest
-            served.max_version = max(served.max_version, metadata_versions.SERVED)
-        elif each.api_key == ApiKey.LIST_GROUPS:
+        if each.api_key == ApiKey.LIST_GROUPS:
             oldest = min(self._upstream_groups, served.max_version)
             self._upstream_groups = oldest
             served.max_version = CAPS[ApiKey.LIST_GROUPS].high

@@ -25,7 +25,7 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.client.admin.acls import bindings_of, describe_acls_request
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
-from coterie.errors import ApiError, SettingError, UnsupportedByBroker
+from coterie.errors import ApiError
 from coterie.gateway.upstream.poller import Poller
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -37,10 +37,6 @@ POLL_MS: Final = 5_000
 """The default time between two reads."""
 _THROTTLE_BYTES: Final = 4
 """The throttle time at the start of a response, which differs without a change."""
-_OTHERWISE: Final = (
-    "use --authorizer own to decide by the settings of this node, or --authorizer none "
-    "to allow every operation on groups"
-)
 
 
 class AclFeed:
@@ -72,23 +68,10 @@ class AclFeed:
     async def start(self) -> None:
         """Copy all bindings, and go on with it in the background.
 
-        Raises SettingError when the bindings cannot be read, and the errors of the
-        client when upstream cannot be reached.
+        Raises the errors of the client; `preflight` has checked that the bindings can
+        be read.
         """
-        try:
-            await self._cluster.retrying(self.poll)
-        except UnsupportedByBroker:
-            raise SettingError(
-                "upstream has no ACL APIs (those of Kafka 2.0 and later), so its "
-                "rights on groups cannot be read: " + _OTHERWISE
-            ) from None
-        except ApiError as error:
-            if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise
-            raise SettingError(
-                "upstream refuses to describe its ACLs: grant DESCRIBE on CLUSTER to "
-                f"the gateway's principal (coterie acls add), or {_OTHERWISE}"
-            ) from None
+        await self._cluster.retrying(self.poll)
         self._poller.start()
 
     async def close(self) -> None:

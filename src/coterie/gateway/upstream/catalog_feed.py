@@ -9,10 +9,6 @@ The deletion of a topic deletes committed offsets, so no single response decides
 broker may be out of date, and a principal without DESCRIBE does not see a topic. A
 topic is deleted, or deleted and created again, only when every broker of a response
 answers a request for its name without it.
-
-Brokers before 2.8 have no topic ids: `derived_topic_id` makes one. Their topics that
-were deleted and created again between two polls look unchanged, unless the new one has
-fewer partitions.
 """
 
 from __future__ import annotations
@@ -47,8 +43,8 @@ _LOGGER = logging.getLogger(__name__)
 
 POLL_MS: Final = 5_000
 """The default time between two polls."""
-_VERSIONS: Final = Versions(4, VERSION_MAX)
-"""Version 4 is the first that does not create the topics that it names."""
+METADATA: Final = Versions(12, VERSION_MAX)
+"""The versions of Metadata from Kafka 3.1 on, with ids of topics in both directions."""
 _THROTTLE_BYTES: Final = 4
 """The throttle time at the start of a response, which differs without a change."""
 _SLICE_PARTITIONS: Final = 2_000
@@ -59,8 +55,7 @@ _NAMES_PER_REQUEST: Final = 500
 class UpstreamTopic(NamedTuple):
     """A topic of a Metadata response.
 
-    `topic_id` is zero before Kafka 2.8. `partition_count` is 0 when the response has an
-    error for the topic instead.
+    `partition_count` is 0 when the response has an error for the topic instead.
     """
 
     topic_id: TopicId
@@ -85,21 +80,6 @@ class Listing(NamedTuple):
     racks: Mapping[int, str]
     topics: Mapping[TopicName, UpstreamTopic]
     known: BrokerListing
-
-
-def derived_topic_id(cluster_id: str, name: TopicName) -> TopicId:
-    """Return an id for a topic of a cluster without topic ids, the same on each node.
-
-    It is a UUID of version 8 (RFC 9562), so it is never one of Kafka's, which are of
-    version 4.
-    """
-    digest = hashlib.sha256(f"{cluster_id}/{name}".encode()).digest()
-    raw = bytearray(digest[:16])
-    # A fixed first byte: the text of an id never begins with a dash (G1-10).
-    raw[0] = 0
-    raw[6] = raw[6] & 0x0F | 0x80
-    raw[8] = raw[8] & 0x3F | 0x80
-    return bytes(raw)
 
 
 def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> Listing:
@@ -238,7 +218,7 @@ class CatalogFeed:
     async def _read(self) -> None:
         connection = await self._cluster.connection()
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        received = await connection.call_undecoded(request, wanted=_VERSIONS)
+        received = await connection.call_undecoded(request, wanted=METADATA)
         digest = _digest(received)
         if digest != self._digest:
             listing = await asyncio.to_thread(_decode, received, self._racks)
@@ -288,35 +268,22 @@ class CatalogFeed:
     ) -> Topic | None:
         """Return the topic as it is now; None when the response is older than
         `before`."""
-        if before is None:
-            topic_id = found.topic_id
-            if topic_id == ZERO_UUID:
-                topic_id = derived_topic_id(self._cluster_id, name)
-        elif found.partition_count < before.partition_count:
+        if before is not None and found.partition_count < before.partition_count:
             return None
-        else:
-            topic_id = before.topic_id
         return Topic(
             name,
-            topic_id,
+            found.topic_id,
             found.partition_count,
             found.replication_factor,
             racks=found.racks,
         )
 
     def _is_gone(self, known: Topic, found: UpstreamTopic | None) -> bool:
-        """Return whether a response shows that a topic does not exist any more.
-
-        A derived id is kept until the node starts again when brokers are upgraded and
-        get topic ids, since the same topic goes on.
-        """
+        """Return whether a response shows that a topic does not exist any more."""
         if found is None:
             return True
         if not found.partition_count:
             return False  # an error of the topic
-        is_derived = known.topic_id == derived_topic_id(self._cluster_id, known.name)
-        if is_derived or found.topic_id == ZERO_UUID:
-            return is_derived and found.partition_count < known.partition_count
         return found.topic_id != known.topic_id
 
     async def _written(self) -> None:
@@ -348,8 +315,6 @@ class CatalogFeed:
             _LOGGER.info("topic %s was deleted upstream", name)
             if count % _NAMES_PER_REQUEST == 0:
                 await asyncio.sleep(0)
-        # A successor may have the same id, if it is a derived one.
-        await self._written()
         await self._apply(listing.topics)
         return len(certain) == len(suspects)
 
@@ -361,7 +326,7 @@ class CatalogFeed:
         topics = [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._cluster.call(
-            request, MetadataResponse, node_id=broker, wanted=_VERSIONS
+            request, MetadataResponse, node_id=broker, wanted=METADATA
         )
         unknown = {
             topic.name

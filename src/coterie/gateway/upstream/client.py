@@ -78,8 +78,6 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Unused, because the shards' producers begin no transactions."""
 
 _INIT_PRODUCER_ID: Final = Versions(0, 5)
-_CHECKS_CURRENT: Final = Versions(3, 5)
-_ALL_IN_SYNC: Final = -1
 _INIT_RETRIED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -159,16 +157,10 @@ class UpstreamClient:
 
     # Upstream.
 
-    def init_producer_id(
-        self,
-        transactional_id: str,
-        done: Initialized,
-        *,
-        current: Producer | None = None,
-    ) -> None:
+    def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
         """Get a producer id; see `Upstream`. Retriable errors are retried for
         `api_timeout_ms`."""
-        self._topic.spawn(self._init_producer_id(transactional_id, done, current))
+        self._topic.spawn(self._init_producer_id(transactional_id, done))
 
     def produce(
         self,
@@ -326,15 +318,13 @@ class UpstreamClient:
 
     # Producer ids.
 
-    async def _init_producer_id(
-        self, transactional_id: str, done: Initialized, current: Producer | None
-    ) -> None:
+    async def _init_producer_id(self, transactional_id: str, done: Initialized) -> None:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._options.api_timeout_ms / 1000
         delay_s = REFRESH_MIN_S
         while True:
             try:
-                producer = await self._init_once(transactional_id, current)
+                producer = await self._init_once(transactional_id)
             except CoterieError as error:
                 retried = isinstance(error, ConnectionLost | RequestTimedOut) or (
                     isinstance(error, ApiError) and error.code in _INIT_RETRIED
@@ -355,9 +345,7 @@ class UpstreamClient:
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, REFRESH_MAX_S)
 
-    async def _init_once(
-        self, transactional_id: str, current: Producer | None
-    ) -> Producer:
+    async def _init_once(self, transactional_id: str) -> Producer:
         node_id = self._coordinators.get(transactional_id)
         if node_id is None:
             node_id = await self._find_coordinator(transactional_id)
@@ -366,14 +354,11 @@ class UpstreamClient:
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
-        if current is not None:
-            request.producer_id = current.producer_id
-            request.producer_epoch = current.producer_epoch
         response = await self._control.call(
             request,
             InitProducerIdResponse,
             node_id=node_id,
-            wanted=_INIT_PRODUCER_ID if current is None else _CHECKS_CURRENT,
+            wanted=_INIT_PRODUCER_ID,
         )
         _check(response.error_code, f"the producer id of {transactional_id}")
         return Producer(response.producer_id, response.producer_epoch, 0)

@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from coterie.client.admin.fetch import fetch_log
 from coterie.client.admin.transactions import describe_producers
 from coterie.client.cluster import (
     TRANSACTION,
@@ -32,10 +31,9 @@ from coterie.errors import (
     CoterieError,
     MalformedFrame,
     RequestTimedOut,
-    UnsupportedByBroker,
 )
 from coterie.gateway.upstream.topic_state import bug_in, call_back
-from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
+from coterie.types import ProducerId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -46,7 +44,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer, whole_batches
+from coterie.wire.record_batch import INT32_MAX, Producer
 from coterie.wire.schema import Versions
 
 CONNECTIONS: Final = 4
@@ -119,7 +117,7 @@ class TransactionClient:
         done: Callable[[Mapping[ProducerId, Producer] | CoterieError], None],
     ) -> None:
         """List the transactional producers of a shard's partition, with their next
-        sequences. Before Kafka 2.8 (KIP-664) the whole partition is read for it."""
+        sequences (KIP-664)."""
         self._spawn(self._producers(shard), done)
 
     def _spawn(
@@ -205,44 +203,14 @@ class TransactionClient:
                 described = await describe_producers(self._clusters[0], [where])
         except TimeoutError:
             raise RequestTimedOut(f"the producers of {where} are unknown") from None
-        error = described.errors.get(where)
-        if isinstance(error, UnsupportedByBroker):
-            return await _read_producers(self._clusters[0], where)
-        if error is not None:
-            raise error
         return {
             each.producer_id: Producer(
                 each.producer_id,
                 each.producer_epoch,
                 (each.last_sequence + 1) & INT32_MAX,
             )
-            for each in described.values[where]
+            for each in described.one(where)
         }
-
-
-async def _read_producers(
-    cluster: Cluster, where: TopicPartition
-) -> dict[ProducerId, Producer]:
-    """Return the transactional producers of a partition by its batches. Compaction
-    keeps the last batch of each producer."""
-    found: dict[ProducerId, Producer] = {}
-    offset: LogOffset = 0
-    while True:
-        fetched = await fetch_log(cluster, where, offset)
-        for header, _ in whole_batches(fetched.data):
-            offset = max(offset, header.last_offset + 1)
-            if not header.is_transactional:
-                continue
-            producer = Producer(header.producer_id, header.producer_epoch, 0)
-            if not header.is_control:
-                following = (header.last_sequence + 1) & INT32_MAX
-                producer = producer._replace(base_sequence=following)
-            known = found.get(header.producer_id, NO_PRODUCER)
-            # A marker of the same epoch leaves the sequence as it is.
-            if not header.is_control or known.producer_epoch < producer.producer_epoch:
-                found[header.producer_id] = producer
-        if offset >= fetched.high_watermark:
-            return found
 
 
 async def _find_coordinator(cluster: Cluster, transactional_id: str) -> int:
