@@ -341,8 +341,8 @@ class ShardWriter(Durability):
         first = appends[0].info.base_offset
         count = appends[-1].info.last_offset + 1 - first
         data = merged([each.batch for each in appends], self._producer)
-        sequence = (self._producer.base_sequence + count) & INT32_MAX
-        self._producer = self._producer._replace(base_sequence=sequence)
+        producer_id, epoch, sequence = self._producer
+        self._producer = Producer(producer_id, epoch, (sequence + count) & INT32_MAX)
         self._pending.append(_Batch(data, first, count, deadline_ms))
 
     def _send(self) -> None:
