@@ -413,14 +413,10 @@ class ClientSide(asyncio.Protocol):
         if transport is None or (upstream is not None and upstream.is_in_frame):
             return
         expected = self._expected
-        if (
-            expected
-            and not _is_forwarded(expected[0])
-            and (out := self._take_answers())
-        ):
+        if out := self._take_answers():
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         # Not after each response: `_release` copies the requests that wait.
-        if len(expected) <= EXPECTED_MAX // 2:
+        if self._reading.reasons & MANY_EXPECTED and len(expected) <= EXPECTED_MAX // 2:
             self._release(MANY_EXPECTED)
         if upstream is not None and expected and expected[0] is not None:
             upstream.resume()
@@ -431,7 +427,7 @@ class ClientSide(asyncio.Protocol):
         """Return the responses of the gateway that are next in order."""
         expected, groups = self._expected, self._groups
         out: list[bytes] = []
-        while expected and not _is_forwarded(expected[0]):
+        while expected:
             head = expected[0]
             if head is None:
                 assert groups is not None
@@ -440,6 +436,8 @@ class ClientSide(asyncio.Protocol):
                 out.append(groups.take_answer())
             elif isinstance(head, bytes):
                 out.append(head)
+            else:
+                break  # a forwarded request
             expected.popleft()
         return out
 
