@@ -14,11 +14,6 @@ from coterie.broker.server.security import is_loopback
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.configs import ConfigResource
 from coterie.client.admin.topics import NewTopic, TopicDescription
-from coterie.client.cluster import (
-    TRANSACTION,
-    find_coordinator_request,
-    read_find_coordinator,
-)
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -29,13 +24,10 @@ from coterie.errors import (
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.upstream.catalog_feed import METADATA
+from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.messages.metadata import MetadataRequest
 
 PROTOCOL_TYPE: Final = "coterie"
@@ -297,22 +289,12 @@ async def _check_transactional_ids(
 ) -> None:
     """Check the rights on the ids that fence the shards. FindCoordinator needs
     Describe, which Write includes; Write itself is not checked: it fences a shard."""
-    connection = await admin.cluster.connection()
-    keys = [plan.transactional_id(0)]
-    version = connection.version_of(FindCoordinatorRequest)
-    request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, FindCoordinatorResponse)
-    found = read_find_coordinator(response, keys, version).get(keys[0])
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if found is not None and found.code is code:
-        missing.append(
-            MissingRight(
-                Operation.WRITE,
-                ResourceType.TRANSACTIONAL_ID,
-                plan.transactional_id_prefix,
-                is_prefix=True,
-            )
-        )
+    try:
+        await find_coordinator(admin.cluster, plan.transactional_id(0))
+    except ApiError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
+            missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
 
 
 async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:

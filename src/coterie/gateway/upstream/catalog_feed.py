@@ -14,7 +14,6 @@ answers a request for its name without it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -27,7 +26,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker
-from coterie.gateway.upstream.poller import Poller
+from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of
 from coterie.types import TopicId, TopicName
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -41,12 +40,8 @@ from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 _LOGGER = logging.getLogger(__name__)
 
-POLL_MS: Final = 5_000
-"""The default time between two polls."""
 METADATA: Final = Versions(12, VERSION_MAX)
 """The versions of Metadata from Kafka 3.1 on, with ids of topics in both directions."""
-_THROTTLE_BYTES: Final = 4
-"""The throttle time at the start of a response, which differs without a change."""
 _SLICE_PARTITIONS: Final = 2_000
 """The partitions that are staged between two turns of the event loop."""
 _NAMES_PER_REQUEST: Final = 500
@@ -159,7 +154,7 @@ def _read_topic(
     )
 
 
-class CatalogFeed:
+class CatalogFeed(Poller):
     """The copy of upstream's topics in a catalog. `start` polls once, then regularly.
 
     `cluster_id` is the id that upstream must keep. Entries are staged in `data`.
@@ -173,20 +168,15 @@ class CatalogFeed:
         cluster_id: str,
         poll_ms: int = POLL_MS,
     ) -> None:
+        super().__init__(poll_ms, "the topics of upstream")
         self._cluster = cluster
         self._data = data
         self._catalog: Catalog = data.catalog
         self._cluster_id = cluster_id
-        self._poller = Poller(self._read, poll_ms, "the topics of upstream")
         self._racks: Mapping[int, str] = {}
         self._digest = b""
         self.on_brokers: Callable[[BrokerListing], None] | None = None
         """Called with the brokers after each change of the topics or the brokers."""
-
-    @property
-    def polled_at_s(self) -> float | None:
-        """The time of the event loop at the last complete poll; None before it."""
-        return self._poller.read_at_s
 
     async def start(self) -> None:
         """Copy all topics, and go on with it in the background.
@@ -194,32 +184,21 @@ class CatalogFeed:
         Raises the errors of the client when upstream cannot be reached.
         """
         await self._cluster.retrying(self.poll)
-        self._catalog.on_unknown_topic = self._poller.want
-        self._poller.start()
+        self._catalog.on_unknown_topic = self.want
+        self.repeat()
 
     async def close(self) -> None:
         """End the background work."""
         self._catalog.on_unknown_topic = None
-        await self._poller.close()
-
-    def refresh(self, done: Callable[[], None]) -> None:
-        """Copy all topics soon, and then call `done`, whether that has succeeded or
-        not."""
-        self._poller.when_read(done)
-
-    async def poll(self) -> None:
-        """Copy all topics as they are now. Raises the errors of the client.
-
-        A poll that fails has applied some changes, and never a deletion that is not
-        certain.
-        """
-        await self._poller.read()
+        await super().close()
 
     async def _read(self) -> None:
+        """Copy all topics. A failure has applied some changes, and never a deletion
+        that is not certain."""
         connection = await self._cluster.connection()
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         received = await connection.call_undecoded(request, wanted=METADATA)
-        digest = _digest(received)
+        digest = digest_of(received)
         if digest != self._digest:
             listing = await asyncio.to_thread(_decode, received, self._racks)
             self._check_cluster(listing.cluster_id)
@@ -347,11 +326,6 @@ def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
     frame, at, version = received
     response, _ = decode(MetadataResponse, version, frame, at, ELEMENTS_MAX)
     return read_listing(response, racks)
-
-
-def _digest(received: Undecoded) -> bytes:
-    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
-    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def _in_chunks(names: list[TopicName]) -> Iterable[list[TopicName]]:

@@ -23,40 +23,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from coterie.client.cluster import (
-    TRANSACTION,
-    Cluster,
-    find_coordinator_request,
-    read_find_coordinator,
-)
+from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.errors import (
-    ApiError,
-    ConnectionLost,
-    CoterieError,
-    MalformedFrame,
-    RequestTimedOut,
-)
+from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.counts import GatewayCounts
+from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
-from coterie.gateway.upstream.topic_state import (
-    MOVED,
-    TopicState,
-    bug_in,
-    call_back,
-)
-from coterie.gateway.upstream.upstream import (
-    FetchDone,
-    Initialized,
-    Produced,
-)
+from coterie.gateway.upstream.topic_state import MOVED, TopicState
+from coterie.gateway.upstream.upstream import FetchDone, Initialized, Produced
 from coterie.types import LogOffset, TopicName
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -120,7 +97,7 @@ class UpstreamClient:
         self._is_refreshing = False
         self._refreshed_at_s = -REFRESH_MAX_S
         self._watch: asyncio.TimerHandle | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = Coordinators()
         self._is_closed = False
 
     async def start(self) -> None:
@@ -138,9 +115,7 @@ class UpstreamClient:
         self._is_closed = True
         if self._watch is not None:
             self._watch.cancel()
-        for task in self._topic.tasks:
-            task.cancel()
-        await asyncio.gather(*self._topic.tasks, return_exceptions=True)
+        await self._topic.close()
         error = ConnectionLost("the client is closed")
         self._fail_outbox(error)
         for sender in self._senders.values():
@@ -160,7 +135,8 @@ class UpstreamClient:
     def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
         """Get a producer id; see `Upstream`. Retriable errors are retried for
         `api_timeout_ms`."""
-        self._topic.spawn(self._init_producer_id(transactional_id, done))
+        job = self._init_producer_id(transactional_id)
+        self._topic.call(job, done, "the request for a producer id")
 
     def produce(
         self,
@@ -318,65 +294,28 @@ class UpstreamClient:
 
     # Producer ids.
 
-    async def _init_producer_id(self, transactional_id: str, done: Initialized) -> None:
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._options.api_timeout_ms / 1000
-        delay_s = REFRESH_MIN_S
-        while True:
-            try:
-                producer = await self._init_once(transactional_id)
-            except CoterieError as error:
-                retried = isinstance(error, ConnectionLost | RequestTimedOut) or (
-                    isinstance(error, ApiError) and error.code in _INIT_RETRIED
-                )
-                if not retried or loop.time() + delay_s > until_s:
-                    call_back(done, error)
-                    return
-                self._coordinators.pop(transactional_id, None)
-            except asyncio.CancelledError:
-                call_back(done, ConnectionLost("the client is closed"))
-                raise
-            except Exception:
-                call_back(done, bug_in("the request for a producer id"))
-                return
-            else:
-                call_back(done, producer)
-                return
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, REFRESH_MAX_S)
-
-    async def _init_once(self, transactional_id: str) -> Producer:
-        node_id = self._coordinators.get(transactional_id)
-        if node_id is None:
-            node_id = await self._find_coordinator(transactional_id)
-            self._coordinators[transactional_id] = node_id
+    async def _init_producer_id(self, transactional_id: str) -> Producer:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
-        response = await self._control.call(
-            request,
-            InitProducerIdResponse,
-            node_id=node_id,
-            wanted=_INIT_PRODUCER_ID,
+
+        async def attempt() -> Producer:
+            response = await self._coordinators.call(
+                self._control,
+                transactional_id,
+                request,
+                InitProducerIdResponse,
+                _INIT_PRODUCER_ID,
+            )
+            if response.error_code:
+                self._coordinators.forget(transactional_id)
+            check(response.error_code, f"the producer id of {transactional_id}")
+            return Producer(response.producer_id, response.producer_epoch, 0)
+
+        return await retrying(
+            attempt,
+            _INIT_RETRIED,
+            self._options.api_timeout_ms / 1000,
+            backoff_s=(REFRESH_MIN_S, REFRESH_MAX_S),
         )
-        _check(response.error_code, f"the producer id of {transactional_id}")
-        return Producer(response.producer_id, response.producer_epoch, 0)
-
-    async def _find_coordinator(self, transactional_id: str) -> int:
-        connection = await self._control.connection()
-        version = connection.version_of(FindCoordinatorRequest)
-        keys = [transactional_id]
-        request = find_coordinator_request(keys, version, TRANSACTION)
-        response = await connection.call(request, FindCoordinatorResponse)
-        found = read_find_coordinator(response, keys, version).get(transactional_id)
-        if found is None:
-            raise MalformedFrame("the FindCoordinator response omits the key")
-        _check(found.code, f"the coordinator of {transactional_id}")
-        return found.node_id
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        read = ErrorCode.read(code)
-        raise ApiError(read, f"{what}: {read.name}")
