@@ -26,39 +26,23 @@ from coterie.gateway.status import (
 )
 
 
-class NodeMonitor:
-    """The port of one node, and the status that it serves."""
-
-    def __init__(
-        self,
-        plan: GatewayPlan,
-        status: NodeStatus,
-        broker: Broker,
-        connections: Connections,
-    ) -> None:
-        self.status = status
-        self._plan = plan
-        self._monitoring = Monitoring(
-            broker, connections, None, readiness=status.readiness
-        )
-        GatewayMetrics(self._monitoring.registry, status)
-
-    async def start(self) -> int:
-        """Listen; return the port. Raises OSError when it is unavailable."""
-        plan = self._plan
-        assert plan.metrics_port is not None
-        routes = {b"/status": self.status.document}
-        try:
-            return await self._monitoring.start(plan.host, plan.metrics_port, routes)
-        except OSError as error:
-            raise OSError(
-                f"--metrics-port {plan.metrics_port} of {plan.host} is unavailable: "
-                f"{reason_of(error)}"
-            ) from error
-
-    def stop(self) -> None:
-        """Stop listening."""
-        self._monitoring.stop()
+async def start_monitor(
+    plan: GatewayPlan, status: NodeStatus, broker: Broker, connections: Connections
+) -> tuple[int, Callable[[], None]]:
+    """Listen on the port of a node; return the port and the function that stops it.
+    Raises OSError when the port is unavailable."""
+    assert plan.metrics_port is not None
+    monitoring = Monitoring(broker, connections, None, readiness=status.readiness)
+    GatewayMetrics(monitoring.registry, status)
+    routes = {b"/status": status.document}
+    try:
+        port = await monitoring.start(plan.host, plan.metrics_port, routes)
+    except OSError as error:
+        raise OSError(
+            f"--metrics-port {plan.metrics_port} of {plan.host} is unavailable: "
+            f"{reason_of(error)}"
+        ) from error
+    return port, monitoring.stop
 
 
 def shard_statuses(

@@ -31,7 +31,7 @@ from coterie.errors import CoterieError
 from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
-from coterie.gateway.log.opening import LogContext, ShardOpener
+from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership
@@ -304,7 +304,7 @@ class Gateway:
         )
         self._ownership = Ownership(
             self.broker.runtime,
-            ShardOpener(context).open,
+            lambda index: Opening(context, index).opened,
             clock=suspended_clock,
             scheduler=loop,
             lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
@@ -316,7 +316,7 @@ class Gateway:
         if self.plan.metrics_port is None:
             return
         # Imported here, as the library of metrics delays the start of other nodes.
-        from coterie.gateway.monitor import NodeMonitor, shard_statuses
+        from coterie.gateway.monitor import shard_statuses, start_monitor
 
         ownership, broker = self.ownership, self.broker
         assert self._info is not None
@@ -331,9 +331,11 @@ class Gateway:
             lease_ms=lambda: ownership.lease.remaining_ms,
             counts=self.counts,
         )
-        monitor = NodeMonitor(self.plan, self._status, broker, self._connections)
-        self._running.callback(monitor.stop)
-        self._info = self._info._replace(status_port=await monitor.start())
+        port, stop = await start_monitor(
+            self.plan, self._status, broker, self._connections
+        )
+        self._running.callback(stop)
+        self._info = self._info._replace(status_port=port)
 
     async def _join(self, topic: ShardsTopic) -> None:
         """Join the nodes; shards are taken over in the background from then on."""

@@ -43,7 +43,12 @@ def test_a_request_has_the_bytes_of_the_message(
     timeout_ms: int,
 ) -> None:
     pending = [
-        PendingBatch(partition, data, lambda _: None, transactional_id)
+        PendingBatch(
+            partition=partition,
+            done=lambda _: None,
+            data=data,
+            transactional_id=transactional_id,
+        )
         for partition, data in batches
     ]
     data = [PartitionProduceData(index=index, records=each) for index, each in batches]

@@ -156,13 +156,22 @@ class UpstreamClient:
 
         if not self._outbox:
             loop.call_soon(self._distribute)
-        self._outbox.append(PendingBatch(partition, batch, answered, transactional_id))
+        self._outbox.append(
+            PendingBatch(
+                partition=partition,
+                done=answered,
+                data=batch,
+                transactional_id=transactional_id,
+            )
+        )
 
     def fetch(
         self, partition: int, offset: LogOffset, done: FetchDone, *, wait_ms: int = 0
     ) -> None:
         """Fetch from a partition; see `Upstream`."""
-        fetch = PendingFetch(partition, offset, wait_ms, done)
+        fetch = PendingFetch(
+            partition=partition, done=done, offset=offset, wait_ms=wait_ms
+        )
         node_id = self._leaders.get(partition)
         if node_id is None or self._is_closed:
             self.refresh()

@@ -21,11 +21,10 @@ from coterie.client.connection import ELEMENTS_MAX, BrokerConnection
 from coterie.errors import ApiError, ConnectionLost, CoterieError, RequestTimedOut
 from coterie.gateway.upstream.topic_state import (
     MOVED,
+    PendingCall,
     TopicState,
     bug_in,
-    call_back,
 )
-from coterie.gateway.upstream.upstream import Produced
 from coterie.types import LogOffset
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -56,20 +55,12 @@ Outcomes = Mapping[int, LogOffset | ApiError]
 """The base offset of each partition's batch, or its error."""
 
 
-@dataclass(slots=True, eq=False)
-class PendingBatch:
-    """A batch to produce, until `done` was called."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingBatch(PendingCall):
+    """A batch to produce."""
 
-    partition: int
     data: bytes
-    done: Produced
     transactional_id: str | None
-    is_done: bool = False
-
-    def finish(self, result: LogOffset | CoterieError) -> None:
-        if not self.is_done:
-            self.is_done = True
-            call_back(self.done, result)
 
 
 def encode_request(

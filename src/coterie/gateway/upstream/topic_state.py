@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie.errors import ConnectionLost, CoterieError
@@ -38,6 +39,21 @@ def bug_in(what: str) -> ConnectionLost:
     """Log the exception that is being handled; return the error for those who wait."""
     _LOGGER.exception("a bug in %s", what)
     return ConnectionLost(f"a bug in {what}")
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingCall:
+    """A call to a partition, until `done` was called."""
+
+    partition: int
+    done: Callable[[Any], None]
+    is_done: bool = False
+
+    def finish(self, result: object) -> None:
+        """Call `done`, unless it was called."""
+        if not self.is_done:
+            self.is_done = True
+            call_back(self.done, result)
 
 
 class Tasks:
