@@ -20,9 +20,9 @@ from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
+from coterie.gateway.path.struct_array import StructArray
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
-from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
     SIZE_BYTES,
@@ -48,7 +48,7 @@ from coterie.wire.messages.find_coordinator import (
 from coterie.wire.messages.list_groups import ListGroupsResponse
 from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from coterie.wire.messages.produce import NodeEndpoint, ProduceResponse
-from coterie.wire.primitives import read_uvarint, write_uvarint
+from coterie.wire.primitives import write_uvarint
 from coterie.wire.schema import NO_VERSIONS, Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -429,45 +429,7 @@ def _int16(value: int) -> bytes:
     return value.to_bytes(2, "big")
 
 
-class _Brokers:
-    """The array of brokers in Metadata responses of one version."""
-
-    def __init__(self, version: int) -> None:
-        flexible = version in MetadataResponse.FLEXIBLE
-        self._is_compact = flexible
-        self._decode = compile_decoder(
-            MetadataResponseBroker, version, flexible=flexible
-        )
-        self._encode = compile_encoder(
-            MetadataResponseBroker, version, flexible=flexible
-        )
-
-    def decode(self, body: bytes, at: int) -> tuple[list[MetadataResponseBroker], int]:
-        """Return the brokers and the position after them. Raises MalformedFrame."""
-        brokers: list[MetadataResponseBroker] = []
-        try:
-            if self._is_compact:
-                count, at = read_uvarint(body, at)
-                count -= 1
-            else:
-                count, at = _INT32.unpack_from(body, at)[0], at + _INT32.size
-            for _ in range(count):
-                broker, at = self._decode(body, at, NO_LIMIT)
-                brokers.append(broker)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise MalformedFrame(f"Metadata response: {error}") from None
-        if at > len(body):
-            raise MalformedFrame("Metadata response: incomplete brokers")
-        return brokers, at
-
-    def encode(self, brokers: list[MetadataResponseBroker]) -> bytes:
-        """Return the encoded array."""
-        count = len(brokers)
-        head = write_uvarint(count + 1) if self._is_compact else _INT32.pack(count)
-        parts = [head]
-        for broker in brokers:
-            self._encode(broker, parts)
-        return b"".join(parts)
-
-
-_brokers = cache(_Brokers)
+@cache
+def _brokers(version: int) -> StructArray[MetadataResponseBroker]:
+    flexible = version in MetadataResponse.FLEXIBLE
+    return StructArray(MetadataResponseBroker, version, flexible=flexible)

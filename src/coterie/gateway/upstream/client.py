@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -117,7 +117,7 @@ class UpstreamClient:
             self._watch.cancel()
         await self._topic.close()
         error = ConnectionLost("the client is closed")
-        self._fail_outbox(error)
+        self._distribute()
         for sender in self._senders.values():
             sender.fail(error)
         for fetcher in self._fetchers.values():
@@ -190,7 +190,8 @@ class UpstreamClient:
         """Hand the batches of a loop iteration to the senders of their leaders."""
         batches, self._outbox = self._outbox, []
         if self._is_closed:
-            self._fail(batches, ConnectionLost("the client is closed"))
+            for batch in batches:
+                batch.finish(ConnectionLost("the client is closed"))
             return
         touched: dict[int, Sender] = {}
         for batch in batches:
@@ -208,15 +209,6 @@ class UpstreamClient:
         for sender in touched.values():
             sender.start()
         self._start_watch()
-
-    def _fail_outbox(self, error: CoterieError) -> None:
-        batches, self._outbox = self._outbox, []
-        self._fail(batches, error)
-
-    @staticmethod
-    def _fail(batches: Iterable[PendingBatch], error: CoterieError) -> None:
-        for batch in batches:
-            batch.finish(error)
 
     # Leaders.
 
@@ -291,14 +283,11 @@ class UpstreamClient:
     def _check_answers(self) -> None:
         """Refresh the leaders while a call waits for an answer for long."""
         self._watch = None
-        senders, fetchers = self._senders.values(), self._fetchers.values()
-        if any(sender.is_late() for sender in senders) or any(
-            fetcher.is_late() for fetcher in fetchers
-        ):
+        calls: list[Sender | Fetcher]
+        calls = [*self._senders.values(), *self._fetchers.values()]
+        if any(each.is_late() for each in calls):
             self.refresh()
-        if any(each.is_busy for each in senders) or any(
-            each.is_busy for each in fetchers
-        ):
+        if any(each.is_busy for each in calls):
             self._start_watch()
 
     # Producer ids.

@@ -18,7 +18,13 @@ from typing import Final
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, BrokerConnection
-from coterie.errors import ApiError, ConnectionLost, CoterieError, RequestTimedOut
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    CoterieError,
+    MalformedFrame,
+    RequestTimedOut,
+)
 from coterie.gateway.upstream.topic_state import (
     MOVED,
     PendingCall,
@@ -91,7 +97,7 @@ def read_offsets(topic: bytes, frame: bytes, at: int) -> Outcomes | None:
     offsets: dict[int, LogOffset | ApiError] = {}
     try:
         count, at = read_uvarint(frame, at + 1 + len(topic))
-    except IndexError:
+    except (IndexError, MalformedFrame):
         return None
     if len(frame) != at + (count - 1) * _WRITTEN.size + len(_END):
         return None
