@@ -32,18 +32,10 @@ from coterie.gateway.path.upstream_side import Events, Expected, UpstreamSide
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import encode
 from coterie.wire.framing import RequestHeaderV0, write_request, write_response
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from coterie.wire.record_batch import whole_batches
 from coterie.wire.schema import Message
 from fuzz.target import Target, full
@@ -92,7 +84,7 @@ def _rewritten(key: ApiKey, version: int) -> Target:
         return None if rewrite is None else rewrite(data)
 
     # For transactions: other requests for coordinators are not forwarded.
-    asked = FindCoordinatorRequest(key_type=1, key="t", coordinator_keys=["t"])
+    asked = m.FindCoordinatorRequest(key_type=1, key="t", coordinator_keys=["t"])
     request = _frame(asked, version) if key == ApiKey.FIND_COORDINATOR else b""
 
     seeds = [
@@ -199,9 +191,9 @@ def _sasl(mechanism: str, tokens: list[bytes]) -> Target:
 
     def run(data: bytes) -> None:
         exchange = SaslExchange(lambda: 0)
-        request = SaslHandshakeRequest(mechanism=mechanism)
+        request = m.SaslHandshakeRequest(mechanism=mechanism)
         exchange.request(_request(ApiKey.SASL_HANDSHAKE, encode(request, 1)))
-        body = encode(SaslHandshakeResponse(), 1)
+        body = encode(m.SaslHandshakeResponse(), 1)
         exchange.answer(write_response(_CORRELATION_ID, body, tagged=False)[4:])
         at = 0
         while at < len(data):
@@ -215,10 +207,10 @@ def _sasl(mechanism: str, tokens: list[bytes]) -> Target:
     stream = b""
     for number, token in enumerate(tokens):
         is_last = number == len(tokens) - 1
-        request = SaslAuthenticateRequest(auth_bytes=token)
+        request = m.SaslAuthenticateRequest(auth_bytes=token)
         frame = _request(ApiKey.SASL_AUTHENTICATE, encode(request, 1))
         scram = b"v=c2ln" if is_last else b"r=nonce1,s=c2FsdA==,i=4096"
-        answer = SaslAuthenticateResponse(
+        answer = m.SaslAuthenticateResponse(
             auth_bytes=scram if mechanism.startswith("SCRAM") else b""
         )
         stream += len(frame).to_bytes(4) + frame

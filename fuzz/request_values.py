@@ -10,15 +10,9 @@ from collections import deque
 from random import Random
 from typing import Any, Final
 
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.create_topics import CreatableTopic
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
 from coterie.wire.record_batch import LogRecord, encode_batch
 from coterie.wire.schema import Field, Message, Struct
 
@@ -79,12 +73,12 @@ _BYTES: Final = (
 _UUIDS: Final = (bytes(16), bytes(15) + b"\1", b"\xff" * 16, b"\x80" + bytes(15))
 _FLOATS: Final = (0.0, -0.0, 1.0, -1.0, float("inf"), float("nan"), 1e308, 5e-324)
 _SUBSCRIPTION: Final = b"\0\1" + encode(
-    ConsumerProtocolSubscription(topics=["t0", "t1"], user_data=None), 1
+    m.ConsumerProtocolSubscription(topics=["t0", "t1"], user_data=None), 1
 )
 _ASSIGNMENT: Final = b"\0\1" + encode(
-    ConsumerProtocolAssignment(
+    m.ConsumerProtocolAssignment(
         assigned_partitions=[
-            ConsumerProtocolTopicPartitions(topic="t0", partitions=[0, 1])
+            m.ConsumerProtocolTopicPartitions(topic="t0", partitions=[0, 1])
         ]
     ),
     1,
@@ -198,11 +192,11 @@ _STARTS: Final[dict[str, dict[str, Any]]] = {
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 200,
         "protocol_type": "consumer",
-        "protocols": [JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)],
+        "protocols": [m.JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)],
     },
     "CreateTopicsRequest": {
         "topics": [
-            CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
             for name in _TOPICS
         ],
         "validate_only": False,

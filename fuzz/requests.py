@@ -22,13 +22,10 @@ from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.errors import MalformedFrame
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 from coterie.wire.schema import Message
 from fuzz.request_values import CANARY, Generator
 
@@ -257,7 +254,7 @@ class Fuzzer:
         for shard in range(SHARDS):
             group_id = self._canary_group(shard)
             epoch = self._canary_epochs.get(group_id, 0)
-            request = ConsumerGroupHeartbeatRequest(
+            request = m.ConsumerGroupHeartbeatRequest(
                 group_id=group_id, member_id="m", member_epoch=epoch
             )
             if epoch == 0:
@@ -268,7 +265,7 @@ class Fuzzer:
             key = ApiKey.CONSUMER_GROUP_HEARTBEAT
             async with asyncio.timeout(RESPONSE_S):
                 response = await self._canary_peer.receive(key, 1)
-            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            assert isinstance(response, m.ConsumerGroupHeartbeatResponse)
             if response.error_code:
                 raise self._bug(f"the canary group is not served: {response!r}")
             self._canary_epochs[group_id] = response.member_epoch

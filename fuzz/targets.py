@@ -17,23 +17,11 @@ from coterie.broker.protocol.connection import Connection, Request
 from coterie.broker.protocol.sasl import Authentication
 from coterie.errors import ApiError, LogCorrupt, MalformedFrame
 from coterie.types import ScramCredential, ScramMechanism
+from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.compression import Codec, compress, decompress
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
-from coterie.wire.messages.api_versions import ApiVersionsResponse
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -80,7 +68,7 @@ def _messages() -> Iterator[Target]:
         for version in range(api.served.low, api.served.high + 1):
             yield _message(api.request, version)
             yield _message(api.response, version)
-    for embedded in (ConsumerProtocolSubscription, ConsumerProtocolAssignment):
+    for embedded in (m.ConsumerProtocolSubscription, m.ConsumerProtocolAssignment):
         for version in range(embedded.VERSIONS.high + 1):
             yield _message(embedded, version)
 
@@ -170,13 +158,13 @@ def _before_authentication(data: bytes) -> None:
 def _answer(connection: Connection, sasl: Authentication, request: Request) -> None:
     if request.api_key == ApiKey.SASL_HANDSHAKE:
         sasl.handshake(request.body.mechanism, request.api_version, now_ms=0)
-        connection.respond(request, SaslHandshakeResponse())
+        connection.respond(request, m.SaslHandshakeResponse())
     elif request.api_key == ApiKey.API_VERSIONS:
-        connection.respond(request, ApiVersionsResponse())
+        connection.respond(request, m.ApiVersionsResponse())
     else:
         assert sasl.expects_token
         token = sasl.accept(sasl.respond(request.body.auth_bytes)(), now_ms=0).token
-        connection.respond(request, SaslAuthenticateResponse(auth_bytes=token))
+        connection.respond(request, m.SaslAuthenticateResponse(auth_bytes=token))
 
 
 def _sasl_seeds() -> Iterator[bytes]:
@@ -184,13 +172,13 @@ def _sasl_seeds() -> Iterator[bytes]:
         hello = write_request(
             RequestHeaderV0(ApiKey.SASL_HANDSHAKE, version, 1),
             "fuzz",
-            encode(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), version),
+            encode(m.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), version),
             flexible=False,
         )
         token = write_request(
             RequestHeaderV0(ApiKey.SASL_AUTHENTICATE, 1, 2),
             "fuzz",
-            encode(SaslAuthenticateRequest(auth_bytes=_SCRAM_FIRST), 1),
+            encode(m.SaslAuthenticateRequest(auth_bytes=_SCRAM_FIRST), 1),
             flexible=False,
         )
         yield hello + (token if version else frame_of(_SCRAM_FIRST))

@@ -21,20 +21,8 @@ from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.testing import invariants
 from coterie.types import GroupId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.plain_commit import read_plain_commit
 from sim.broken import Broken, BugRecorder
 from sim.commits import Ledger
@@ -120,9 +108,9 @@ class Checker:
         watched: Callable[[Any], object] = _ignore
         if state is not None:
             self._ownership.request_received(request)
-        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+        if isinstance(request, m.OffsetCommitRequest | m.TxnOffsetCommitRequest):
             watched = self.ledger.handled(state, request, transaction)
-        elif isinstance(request, OffsetDeleteRequest):
+        elif isinstance(request, m.OffsetDeleteRequest):
             watched = self.ledger.deleted(request)
         elif isinstance(request, FetchOffsets):
             watched = self.ledger.fetched(request)
@@ -152,7 +140,7 @@ class Checker:
         return memos
 
     def _heartbeat_watcher(
-        self, request: ConsumerGroupHeartbeatRequest
+        self, request: m.ConsumerGroupHeartbeatRequest
     ) -> Callable[[Any], None]:
         accepted = self._ownership.heartbeat_received(request)
 
@@ -239,21 +227,21 @@ def as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Resp
     """
     if isinstance(request, FetchOffsets):
         return request, lambda response: respond(_fetched(response, version))
-    if not isinstance(request, OffsetCommitRequest):
+    if not isinstance(request, m.OffsetCommitRequest):
         return request, respond
     frame = encode(request, version)
     plain = read_plain_commit(frame, 0, version, NO_LIMIT)
 
     def respond_decoded(response: Any) -> None:
         if isinstance(response, bytes):
-            response, _ = decode(OffsetCommitResponse, version, response)
+            response, _ = decode(m.OffsetCommitResponse, version, response)
         respond(response)
 
     return plain or request, respond_decoded
 
 
-def _fetched(group: Any, version: int) -> OffsetFetchResponseGroup:
+def _fetched(group: Any, version: int) -> m.OffsetFetchResponseGroup:
     """Return the response to a fetch with decoded partitions."""
-    frame = encode(OffsetFetchResponse(groups=[group]), version)
-    response, _ = decode(OffsetFetchResponse, version, frame)
+    frame = encode(m.OffsetFetchResponse(groups=[group]), version)
+    response, _ = decode(m.OffsetFetchResponse, version, frame)
     return response.groups[0]

@@ -18,11 +18,8 @@ from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.offset_fetch import OffsetFetchResponseGroup
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import Broken
 from sim.topics import TopicIdPartition, Topics
 from sim.transactions import Transaction
@@ -80,7 +77,7 @@ class _Write:
         )
 
 
-_Commit = OffsetCommitRequest | TxnOffsetCommitRequest
+_Commit = m.OffsetCommitRequest | m.TxnOffsetCommitRequest
 _UNCERTAIN: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -147,7 +144,7 @@ class Ledger:
                     write.may_be_deleted = True
                 writes.append(_Write(None))
 
-    def deleted(self, request: OffsetDeleteRequest) -> Callable[[Any], None]:
+    def deleted(self, request: m.OffsetDeleteRequest) -> Callable[[Any], None]:
         """Handle an OffsetDelete; return the callback for its response."""
         written: dict[Place, _Write] = {}
         for topic in request.topics:
@@ -172,7 +169,7 @@ class Ledger:
 
     def fetched(
         self, request: FetchOffsets
-    ) -> Callable[[OffsetFetchResponseGroup], None]:
+    ) -> Callable[[m.OffsetFetchResponseGroup], None]:
         """Handle a fetch; return the callback that checks its response."""
         expected = {
             place: _Expected.of(writes, stable=request.require_stable)
@@ -180,7 +177,7 @@ class Ledger:
             if place.group_id == request.group.group_id
         }
 
-        def answered(group: OffsetFetchResponseGroup) -> None:
+        def answered(group: m.OffsetFetchResponseGroup) -> None:
             if group.error_code:
                 return
             found = {

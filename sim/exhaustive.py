@@ -30,11 +30,7 @@ from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.testing import invariants
 from coterie.types import GroupId, TopicId
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from coterie.wire import messages as m
 from sim.broken import Broken
 
 TopicIdPartition = tuple[TopicId, int]
@@ -208,7 +204,7 @@ def _taken(world: SmallWorld, step: Step) -> SmallWorld:
         case "has revoked":
             client = replace(client, owned=client.wanted)
         case "leaves":
-            request = ConsumerGroupHeartbeatRequest(
+            request = m.ConsumerGroupHeartbeatRequest(
                 group_id=GROUP, member_id=name, member_epoch=-1
             )
             _ask(shard, request)
@@ -258,19 +254,19 @@ def _context() -> Context:
 
 def _beat(
     shard: Shard, name: str, client: Client
-) -> ConsumerGroupHeartbeatResponse | None:
+) -> m.ConsumerGroupHeartbeatResponse | None:
     """Send a full heartbeat; return None when the group fences the member."""
     topics: dict[TopicId, list[int]] = {}
     for topic, partition in sorted(client.owned):
         topics.setdefault(topic, []).append(partition)
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=name,
         member_epoch=client.epoch,
         rebalance_timeout_ms=1_000,
         subscribed_topic_names=list(WANTS[name]),
         topic_partitions=[
-            TopicPartitions(topic_id=topic, partitions=some)
+            m.TopicPartitions(topic_id=topic, partitions=some)
             for topic, some in topics.items()
         ],
     )
@@ -278,14 +274,14 @@ def _beat(
 
 
 def _ask(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | None:
+    shard: Shard, request: m.ConsumerGroupHeartbeatRequest
+) -> m.ConsumerGroupHeartbeatResponse | None:
     try:
         result = shard.handle(request, _context())
     except ApiError:
         return None
     _make_true(shard, result.records)
-    assert isinstance(result.response, ConsumerGroupHeartbeatResponse)
+    assert isinstance(result.response, m.ConsumerGroupHeartbeatResponse)
     return result.response
 
 
@@ -299,7 +295,7 @@ def _make_true(shard: Shard, records: tuple[Record, ...]) -> None:
 
 
 def _handle_response(
-    client: Client, answer: ConsumerGroupHeartbeatResponse | None
+    client: Client, answer: m.ConsumerGroupHeartbeatResponse | None
 ) -> Client:
     """Apply a response to the member; None means fenced, which revokes all
     partitions.

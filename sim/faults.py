@@ -16,12 +16,7 @@ from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.errors import LogError, LogFull
 from coterie.types import GroupId
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from sim.configs import GroupConfig
 from sim.disk import Death
 from sim.members.computing import Flaw
@@ -305,11 +300,11 @@ def _delete_group(world: Population) -> None:
 def _delete_offsets(world: Population) -> None:
     """Delete the offsets of a topic as an admin client."""
     group_id = world.rng.choice(world.plan.groups).group_id
-    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-    topic = OffsetDeleteRequestTopic(
+    partitions = [m.OffsetDeleteRequestPartition(partition_index=0)]
+    topic = m.OffsetDeleteRequestTopic(
         name=world.rng.choice(TOPICS), partitions=partitions
     )
-    _admin(world, OffsetDeleteRequest(group_id=group_id, topics=[topic]), group_id, 0)
+    _admin(world, m.OffsetDeleteRequest(group_id=group_id, topics=[topic]), group_id, 0)
 
 
 def _describe_group(world: Population) -> None:
@@ -323,10 +318,10 @@ def _remove_member(world: Population) -> None:
     member = _some_member(world)
     if member is None:
         return
-    identity = MemberIdentity(member_id=member.member_id)
+    identity = m.MemberIdentity(member_id=member.member_id)
     if member.instance_id is not None:
-        identity = MemberIdentity(member_id="", group_instance_id=member.instance_id)
-    request = LeaveGroupRequest(group_id=member.group_id, members=[identity])
+        identity = m.MemberIdentity(member_id="", group_instance_id=member.instance_id)
+    request = m.LeaveGroupRequest(group_id=member.group_id, members=[identity])
     _admin(world, request, member.group_id, 5)
 
 

@@ -14,12 +14,9 @@ from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.framing import HEADER_V0_BYTES
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.schema import Message
 from sim.broken import Broken
 from sim.network import Call
@@ -60,7 +57,9 @@ class Memos:
         response that is not sent at once. The callback raises Broken on a difference.
         """
         request = call.request
-        if not isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
+        if not isinstance(
+            request, m.HeartbeatRequest | m.ConsumerGroupHeartbeatRequest
+        ):
             return lambda _: None
         memo = self._memos.get(call.who)
         if memo is None:
@@ -85,7 +84,7 @@ class Memos:
         return answered
 
     def _traces(
-        self, driven: DrivenShard, request: HeartbeatRequest | Any
+        self, driven: DrivenShard, request: m.HeartbeatRequest | Any
     ) -> tuple[int, int, int | None]:
         """Return the state that a request may change: groups, the log, the member's
         session."""

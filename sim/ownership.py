@@ -19,10 +19,7 @@ from coterie.broker.coordinator.consumer.member import STATIC_LEAVE_EPOCH, Membe
 from coterie.broker.coordinator.consumer.member import Member as GroupMember
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire import messages as m
 from sim.broken import Broken
 from sim.clock import Clock
 from sim.configs import Configs
@@ -140,7 +137,7 @@ class Ownership:
 
     def request_received(self, request: Any) -> None:
         """Handle a request before the server does."""
-        if isinstance(request, ConsumerGroupHeartbeatRequest):
+        if isinstance(request, m.ConsumerGroupHeartbeatRequest):
             if request.topic_partitions is None:
                 return
             owned = {
@@ -149,7 +146,7 @@ class Ownership:
                 for partition in topic.partitions
             }
             self._report(request.group_id, request.member_id, owned)
-        elif isinstance(request, JoinGroupRequest):
+        elif isinstance(request, m.JoinGroupRequest):
             owned = set()
             for protocol in request.protocols:
                 if protocol.name == COOPERATIVE:
@@ -172,7 +169,7 @@ class Ownership:
             reported &= owned
 
     def heartbeat_received(
-        self, request: ConsumerGroupHeartbeatRequest
+        self, request: m.ConsumerGroupHeartbeatRequest
     ) -> Callable[[], None]:
         """Return the callback for an accepted heartbeat. From then on the member has a
         whole session timeout. Before that it may have one: the response may be lost
@@ -299,7 +296,7 @@ def is_sign_of_life(request: Any) -> bool:
     a static member that leaves temporarily continues from its last heartbeat (E7-63).
     """
     return (
-        isinstance(request, ConsumerGroupHeartbeatRequest)
+        isinstance(request, m.ConsumerGroupHeartbeatRequest)
         and request.member_epoch >= _LEAVES
     )
 
@@ -319,7 +316,7 @@ def _removes_member(cause: Any, member: GroupMember) -> bool:
     """Return whether the request removes the member. It may be sent by the member, by
     the static member that replaces it, or by an admin client.
     """
-    if isinstance(cause, ConsumerGroupHeartbeatRequest):
+    if isinstance(cause, m.ConsumerGroupHeartbeatRequest):
         is_own = cause.member_id == member.member_id and cause.member_epoch < _LEAVES
         takes_place = (
             cause.member_epoch == 0

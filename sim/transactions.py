@@ -12,15 +12,7 @@ from typing import Any, Final
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.errors import LogError
 from coterie.types import GroupId
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from sim.members.member import REQUEST_TIMEOUT_MS, Member, MemberEnvironment
 from sim.network import Call, Caller
 from sim.server import Server
@@ -65,7 +57,9 @@ class Producers:
         self._current: dict[int, Transaction] = {}
         self._epochs = 0
 
-    def admit(self, request: TxnOffsetCommitRequest, shard: int) -> Transaction | None:
+    def admit(
+        self, request: m.TxnOffsetCommitRequest, shard: int
+    ) -> Transaction | None:
         """Return the open transaction of a commit, or None if it is refused."""
         transaction = self._current.get(request.producer_id)
         if (
@@ -109,12 +103,12 @@ class Producers:
         """Fetch offsets of a group, stable ones or not."""
         rng = self._environment.rng
         topics = [
-            OffsetFetchRequestTopics(
+            m.OffsetFetchRequestTopics(
                 name=name, partition_indexes=[*range(topic.partition_count)]
             )
             for name, topic in self._environment.topics.known.items()
         ]
-        group = OffsetFetchRequestGroup(
+        group = m.OffsetFetchRequestGroup(
             group_id=group_id, topics=None if rng.random() < 0.3 else topics
         )
         request = FetchOffsets(group, require_stable=rng.random() < 0.7)
@@ -136,20 +130,20 @@ class Producers:
         group_id: GroupId,
         member: Member | None,
         version: int,
-    ) -> TxnOffsetCommitRequest:
+    ) -> m.TxnOffsetCommitRequest:
         """Return a commit to some partitions of a topic, as a member or as none."""
         rng, topics = self._environment.rng, self._environment.topics
         name = rng.choice(sorted(topics.known))
         topic_id, count = topics.known[name]
-        request = TxnOffsetCommitRequest(
+        request = m.TxnOffsetCommitRequest(
             transactional_id=f"p{transaction.producer_id}",
             group_id=group_id,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
             topics=[
-                TxnOffsetCommitRequestTopic(
+                m.TxnOffsetCommitRequestTopic(
                     partitions=[
-                        TxnOffsetCommitRequestPartition(
+                        m.TxnOffsetCommitRequestPartition(
                             partition_index=partition,
                             committed_offset=rng.getrandbits(40),
                             committed_metadata="",

@@ -11,8 +11,8 @@ from typing import Final
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import BugRecorder
 from sim.checker import Checker
 from sim.disk import Disk, Killed, MemoryDisk
@@ -78,7 +78,7 @@ class World(Population):
         """Submit a request to the server."""
         assert self.server is not None
         transaction: Transaction | None = None
-        if isinstance(call.request, TxnOffsetCommitRequest):
+        if isinstance(call.request, m.TxnOffsetCommitRequest):
             shard = self.server.runtime.shard_of(call.group_id)
             transaction = self.producers.admit(call.request, shard)
             if transaction is None:

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from coterie.wire import messages as m
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "src" / "coterie" / "wire" / "kafka_releases.tsv"
 JARS: Final = ROOT / "build" / "kafka-releases"
@@ -158,20 +160,16 @@ async def _advertised(address: str) -> dict[int, str]:
     """Return the ranges that a broker advertises. Raises OSError."""
     from coterie.wire.codec import decode, encode
     from coterie.wire.framing import RequestHeaderV0, write_request
-    from coterie.wire.messages.api_versions import (
-        ApiVersionsRequest,
-        ApiVersionsResponse,
-    )
 
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    body = encode(ApiVersionsRequest(), 0)
-    header = RequestHeaderV0(ApiVersionsRequest.API_KEY, 0, 1)
+    body = encode(m.ApiVersionsRequest(), 0)
+    header = RequestHeaderV0(m.ApiVersionsRequest.API_KEY, 0, 1)
     writer.write(write_request(header, "releases", body, flexible=False))
     size = int.from_bytes(await reader.readexactly(4), "big")
     frame = await reader.readexactly(size)
     writer.close()
-    response, _ = decode(ApiVersionsResponse, 0, frame, 4)
+    response, _ = decode(m.ApiVersionsResponse, 0, frame, 4)
     return {
         each.api_key: f"{each.min_version}-{each.max_version}"
         for each in response.api_keys

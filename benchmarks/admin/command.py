@@ -27,7 +27,7 @@ from benchmarks.harness.figures import (
 from benchmarks.harness.processes import BUILD, coterie_command, running, scratch
 from benchmarks.peers.connection import Connection, create_topic
 from benchmarks.peers.offset_requests import COMMIT, commit
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire import messages as m
 
 GROUP, TOPIC = "billing", "orders"
 HELP_BAR_S, LIST_BAR_S, APACHE_BAR = 0.3, 0.6, 5.0
@@ -97,7 +97,7 @@ def prepare(address: str) -> None:
     """Create a topic, and a group with offsets in it."""
     create_topic(address, TOPIC, 3)
     with Connection(address) as peer:
-        answer = peer.call(commit(GROUP, TOPIC, 3), OffsetCommitResponse, COMMIT)
+        answer = peer.call(commit(GROUP, TOPIC, 3), m.OffsetCommitResponse, COMMIT)
     assert not answer.topics[0].partitions[0].error_code
 
 

@@ -32,7 +32,7 @@ from benchmarks.harness.processes import (
 )
 from benchmarks.peers.connection import Connection, create_topic
 from benchmarks.peers.offset_requests import COMMIT, commit
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire import messages as m
 
 GROUPS, PARTITIONS, RECORDS = 10_000, 10, 5_000
 TOPIC = "orders"
@@ -118,7 +118,7 @@ def fill(address: str) -> None:
                     row.committed_offset = RECORDS - group % RECORDS
                 peer.send(request, COMMIT)
             peer.skip(IN_FLIGHT - 1)
-            answer = peer.receive(OffsetCommitResponse, COMMIT)
+            answer = peer.receive(m.OffsetCommitResponse, COMMIT)
             assert not answer.topics[0].partitions[0].error_code
 
 

@@ -19,7 +19,7 @@ from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.processes import coterie_command, running, scratch
 from benchmarks.peers.connection import Connection, create_topic
 from benchmarks.peers.offset_requests import COMMIT, commit
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire import messages as m
 
 GROUPS, PARTITIONS, IN_FLIGHT = 65_000, 2, 100
 TOPIC = "t"
@@ -79,7 +79,7 @@ def fill(address: str) -> None:
                     row.committed_offset = 0  # the topic is empty
                 peer.send(request, COMMIT)
             peer.skip(min(IN_FLIGHT, GROUPS - number) - 1)
-            answer = peer.receive(OffsetCommitResponse, COMMIT)
+            answer = peer.receive(m.OffsetCommitResponse, COMMIT)
             assert not answer.topics[0].partitions[0].error_code
 
 

@@ -26,12 +26,7 @@ from benchmarks.peers.offset_requests import (
     commit,
     commit_frame,
 )
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 
 PARTITIONS = 10
@@ -98,7 +93,7 @@ def _wait_until_owned(node: Server) -> None:
     connection = Connection(node.address)
     for _ in range(600):
         response = connection.call(
-            commit("g", TOPIC, PARTITIONS), OffsetCommitResponse, COMMIT
+            commit("g", TOPIC, PARTITIONS), m.OffsetCommitResponse, COMMIT
         )
         codes = {each.error_code for each in response.topics[0].partitions}
         if codes == {0}:
@@ -113,10 +108,10 @@ def _produce() -> bytes:
         LogRecord(at, 1_700_000_000_000, bytes(KEY_BYTES), bytes(VALUE_BYTES))
         for at in range(PARTITIONS)
     ]
-    data = PartitionProduceData(index=0, records=encode_batch(records))
-    request = ProduceRequest(
+    data = m.PartitionProduceData(index=0, records=encode_batch(records))
+    request = m.ProduceRequest(
         acks=-1,
         timeout_ms=30_000,
-        topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+        topic_data=[m.TopicProduceData(name=TOPIC, partition_data=[data])],
     )
     return frame(request, PRODUCE_VERSION)

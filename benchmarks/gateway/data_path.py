@@ -20,12 +20,7 @@ from benchmarks.harness.load import LoadResult, LoadShape, load
 from benchmarks.harness.processes import Server, python, running, scratch
 from benchmarks.peers.connection import create_topic, frame
 from benchmarks.peers.librdkafka_records import RECORD_BYTES
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 
 DIRECT, THROUGH = "direct", "gateway"
@@ -147,24 +142,24 @@ def _latency(broker: Server, node: Server, rounds: Rounds) -> Iterator[Figure]:
 
 def _produce() -> bytes:
     batch = encode_batch([LogRecord(0, 1_700_000_000_000, None, bytes(VALUE_BYTES))])
-    data = PartitionProduceData(index=0, records=batch)
-    request = ProduceRequest(
+    data = m.PartitionProduceData(index=0, records=batch)
+    request = m.ProduceRequest(
         acks=-1,
         timeout_ms=30_000,
-        topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+        topic_data=[m.TopicProduceData(name=TOPIC, partition_data=[data])],
     )
     return frame(request, PRODUCE_VERSION)
 
 
 def _fetch() -> bytes:
     """Return a request for the first record."""
-    partition = FetchPartition(
+    partition = m.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=VALUE_BYTES
     )
-    request = FetchRequest(
+    request = m.FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=VALUE_BYTES,
-        topics=[FetchTopic(topic=TOPIC, partitions=[partition])],
+        topics=[m.FetchTopic(topic=TOPIC, partitions=[partition])],
     )
     return frame(request, FETCH_VERSION)

@@ -33,13 +33,8 @@ from coterie.gateway.ownership import Ownership
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from coterie.wire.plain_commit import read_plain_commit
 
 BARS_S = {
@@ -119,20 +114,20 @@ class ShardNode:
     async def commit(self, group_id: str, offset: int) -> None:
         """Commit `PARTITIONS_A_COMMIT` offsets of a group."""
         partitions = [
-            OffsetCommitRequestPartition(
+            m.OffsetCommitRequestPartition(
                 partition_index=index, committed_offset=offset, committed_metadata=""
             )
             for index in range(PARTITIONS_A_COMMIT)
         ]
-        topic = OffsetCommitRequestTopic(name="orders", partitions=partitions)
-        general = OffsetCommitRequest(group_id=group_id, topics=[topic])
+        topic = m.OffsetCommitRequestTopic(name="orders", partitions=partitions)
+        general = m.OffsetCommitRequest(group_id=group_id, topics=[topic])
         plain = read_plain_commit(encode(general, 8), 0, 8, NO_LIMIT)
         assert plain is not None
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard = self.runtime.shard_of(group_id)
         self.runtime.submit(shard, plain, Caller(), answered.set_result)
         response = await answered
-        if isinstance(response, OffsetCommitResponse):
+        if isinstance(response, m.OffsetCommitResponse):
             codes = {part.error_code for part in response.topics[0].partitions}
             assert codes == {0}, codes
 

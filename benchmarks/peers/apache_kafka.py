@@ -15,14 +15,7 @@ from pathlib import Path
 
 from benchmarks.harness.processes import BUILD
 from benchmarks.peers.connection import Connection
-from coterie.wire.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from coterie.wire import messages as m
 from tests.interop.kafka import KafkaNode, Unavailable, fetch_jars
 
 JVM = ("-Xms2g", "-Xmx2g", "-XX:+UseG1GC")
@@ -68,10 +61,10 @@ def _wait_for_coordinator(address: str) -> None:
     deadline = time.monotonic() + START_S
     with Connection(address) as connection:
         while time.monotonic() < deadline:
-            find = FindCoordinatorRequest(key_type=0, coordinator_keys=groups[:1])
-            connection.call(find, FindCoordinatorResponse, 4)
-            describe = DescribeGroupsRequest(groups=groups)
-            described = connection.call(describe, DescribeGroupsResponse, 5)
+            find = m.FindCoordinatorRequest(key_type=0, coordinator_keys=groups[:1])
+            connection.call(find, m.FindCoordinatorResponse, 4)
+            describe = m.DescribeGroupsRequest(groups=groups)
+            described = connection.call(describe, m.DescribeGroupsResponse, 5)
             if not LOADING & {group.error_code for group in described.groups}:
                 return
     raise RuntimeError(f"Kafka's coordinator is not ready after {START_S:.0f} s")

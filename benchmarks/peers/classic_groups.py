@@ -12,23 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.peers.connection import Connection, frame
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
 
 JOIN, SYNC = 5, 3
 ROUNDS_MAX = 20
@@ -48,9 +33,9 @@ class JoinedMember:
     generation: int = -1
     leader: str = ""
 
-    def heartbeat(self) -> HeartbeatRequest:
+    def heartbeat(self) -> m.HeartbeatRequest:
         """Return the request of a stable member's heartbeat."""
-        return HeartbeatRequest(
+        return m.HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
@@ -82,7 +67,7 @@ def connected(
             for _ in range(group_size):
                 members.append(JoinedMember(Connection(address), group))
                 members[-1].connection.call(
-                    ApiVersionsRequest(), ApiVersionsResponse, 0
+                    m.ApiVersionsRequest(), m.ApiVersionsResponse, 0
                 )
         yield members
     finally:
@@ -112,7 +97,7 @@ def send_heartbeats(members: Sequence[JoinedMember], version: int = 4) -> list[i
     for member in members:
         member.connection.send(member.heartbeat(), version)
     responses = (
-        member.connection.receive(HeartbeatResponse, version) for member in members
+        member.connection.receive(m.HeartbeatResponse, version) for member in members
     )
     return [response.error_code for response in responses]
 
@@ -133,7 +118,7 @@ def _join(members: Sequence[JoinedMember], session_ms: int) -> None:
 
 
 def _receive_join(member: JoinedMember) -> int:
-    response = member.connection.receive(JoinGroupResponse, JOIN)
+    response = member.connection.receive(m.JoinGroupResponse, JOIN)
     if response.error_code not in (0, MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS):
         raise RuntimeError(f"JoinGroup: error {response.error_code}")
     member.member_id = response.member_id or member.member_id
@@ -141,16 +126,16 @@ def _receive_join(member: JoinedMember) -> int:
     return response.error_code
 
 
-def _join_request(member: JoinedMember, session_ms: int) -> JoinGroupRequest:
-    subscription = ConsumerProtocolSubscription(topics=["bench"], user_data=None)
+def _join_request(member: JoinedMember, session_ms: int) -> m.JoinGroupRequest:
+    subscription = m.ConsumerProtocolSubscription(topics=["bench"], user_data=None)
     metadata = b"\0\0" + encode(subscription, 0)
-    return JoinGroupRequest(
+    return m.JoinGroupRequest(
         group_id=member.group,
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=REBALANCE_MS,
         member_id=member.member_id,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        protocols=[m.JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
 
 
@@ -161,26 +146,26 @@ def _sync(members: Sequence[JoinedMember]) -> None:
             if (member.leader == member.member_id) is is_leader:
                 member.connection.send(_sync_request(member, members), SYNC)
     for member in members:
-        response = member.connection.receive(SyncGroupResponse, SYNC)
+        response = member.connection.receive(m.SyncGroupResponse, SYNC)
         if response.error_code:
             raise RuntimeError(f"SyncGroup: error {response.error_code}")
 
 
 def _sync_request(
     member: JoinedMember, members: Sequence[JoinedMember]
-) -> SyncGroupRequest:
-    assignments: list[SyncGroupRequestAssignment] = []
+) -> m.SyncGroupRequest:
+    assignments: list[m.SyncGroupRequestAssignment] = []
     if member.leader == member.member_id:
-        no_partitions = ConsumerProtocolAssignment(
+        no_partitions = m.ConsumerProtocolAssignment(
             assigned_partitions=[], user_data=None
         )
         empty = b"\0\0" + encode(no_partitions, 0)
         assignments = [
-            SyncGroupRequestAssignment(member_id=each.member_id, assignment=empty)
+            m.SyncGroupRequestAssignment(member_id=each.member_id, assignment=empty)
             for each in members
             if each.group == member.group
         ]
-    return SyncGroupRequest(
+    return m.SyncGroupRequest(
         group_id=member.group,
         generation_id=member.generation,
         member_id=member.member_id,

@@ -11,13 +11,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TypeVar
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from coterie.wire.schema import Message
 
 CLIENT_ID = "bench"
@@ -109,11 +105,11 @@ def create_topic(address: str, topic: str, partitions: int) -> None:
 def create_topics(address: str, topics: Iterable[str], partitions: int) -> None:
     """Create the topics that do not exist, with the same number of partitions."""
     wanted = [
-        CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        m.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
         for topic in topics
     ]
-    request = CreateTopicsRequest(topics=wanted, timeout_ms=60_000)
+    request = m.CreateTopicsRequest(topics=wanted, timeout_ms=60_000)
     with Connection(address) as connection:
-        results = connection.call(request, CreateTopicsResponse, 5).topics
+        results = connection.call(request, m.CreateTopicsResponse, 5).topics
     errors = {result.error_code for result in results}
     assert errors <= {0, TOPIC_ALREADY_EXISTS}, errors

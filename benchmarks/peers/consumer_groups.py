@@ -12,11 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.peers.connection import Connection, frame
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from coterie.wire import messages as m
 
 VERSION, ERROR_AT = 1, 9
 ROUNDS_MAX = 60
@@ -34,11 +30,11 @@ class JoinedMember:
     group: str
     member_id: str
     epoch: int = 0
-    owned: list[TopicPartitions] | None = None
+    owned: list[m.TopicPartitions] | None = None
 
-    def heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+    def heartbeat(self) -> m.ConsumerGroupHeartbeatRequest:
         """Return the request of a stable member's heartbeat."""
-        return ConsumerGroupHeartbeatRequest(
+        return m.ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=self.epoch
         )
 
@@ -67,7 +63,7 @@ class JoinedMember:
         """Receive the response to a heartbeat; return whether the epoch or the
         assignment changed.
         """
-        response = self.connection.receive(ConsumerGroupHeartbeatResponse, VERSION)
+        response = self.connection.receive(m.ConsumerGroupHeartbeatResponse, VERSION)
         if response.error_code:
             raise RuntimeError(
                 f"heartbeat: {response.error_code} {response.error_message}"

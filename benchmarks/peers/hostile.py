@@ -22,28 +22,8 @@ from crc32c import crc32c
 
 from benchmarks.peers.connection import Connection, create_topic, frame
 from benchmarks.peers.offset_requests import OFFSET_FETCH, offset_fetch
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec, compress
-from coterie.wire.messages.create_acls import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import HEADER_BYTES, LogRecord, encode_batch
 
 NICE = 10
@@ -84,7 +64,7 @@ class Tally:
 
 def refused_topics(address: str) -> Attack:
     """Fetch the offsets of thousands of topics that this client may not describe."""
-    others = AclCreation(
+    others = m.AclCreation(
         resource_type=2,  # TOPIC
         resource_name=HIDDEN,
         resource_pattern_type=4,  # PREFIXED
@@ -94,14 +74,14 @@ def refused_topics(address: str) -> Attack:
         permission_type=3,  # ALLOW
     )
     with Connection(address) as connection:
-        request = CreateAclsRequest(creations=[others])
-        connection.call(request, CreateAclsResponse, 3)
+        request = m.CreateAclsRequest(creations=[others])
+        connection.call(request, m.CreateAclsResponse, 3)
     names = [f"{HIDDEN}{number}" for number in range(HIDDEN_TOPICS)]
     topics = [
-        OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in names
+        m.OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in names
     ]
-    group = OffsetFetchRequestGroup(group_id="hostile", topics=topics)
-    return Attack([[frame(OffsetFetchRequest(groups=[group]), 8)]])
+    group = m.OffsetFetchRequestGroup(group_id="hostile", topics=topics)
+    return Attack([[frame(m.OffsetFetchRequest(groups=[group]), 8)]])
 
 
 def record_bomb(address: str) -> Attack:
@@ -115,10 +95,10 @@ def record_bomb(address: str) -> Attack:
         )
         connection.send(_produce(stored), 9)
         connection.skip(1)
-    last = ListOffsetsPartition(partition_index=0, timestamp=STORED_RECORDS)
-    search = ListOffsetsRequest(
+    last = m.ListOffsetsPartition(partition_index=0, timestamp=STORED_RECORDS)
+    search = m.ListOffsetsRequest(
         replica_id=-1,
-        topics=[ListOffsetsTopic(name=BOMB_TOPIC, partitions=[last])],
+        topics=[m.ListOffsetsTopic(name=BOMB_TOPIC, partitions=[last])],
     )
     return Attack([[frame(_produce(_bomb()), 9)], [frame(search, 6)]])
 
@@ -136,10 +116,10 @@ def _bomb() -> bytes:
     return bytes(head) + packed
 
 
-def _produce(batch: bytes) -> ProduceRequest:
-    data = PartitionProduceData(index=0, records=batch)
-    topic = TopicProduceData(name=BOMB_TOPIC, partition_data=[data])
-    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+def _produce(batch: bytes) -> m.ProduceRequest:
+    data = m.PartitionProduceData(index=0, records=batch)
+    topic = m.TopicProduceData(name=BOMB_TOPIC, partition_data=[data])
+    return m.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
 
 
 def wide_metadata(address: str) -> Attack:
@@ -147,13 +127,13 @@ def wide_metadata(address: str) -> Attack:
     partitions."""
     for number in range(WIDE_TOPICS):
         create_topic(address, f"wide-{number}", WIDE_PARTITIONS)
-    return Attack([[frame(MetadataRequest(topics=None), 9)] * METADATA_BURST])
+    return Attack([[frame(m.MetadataRequest(topics=None), 9)] * METADATA_BURST])
 
 
 def empty_names(address: str) -> Attack:
     """Send one large frame whose array has millions of empty strings."""
     assert address
-    request = frame(MetadataRequest(topics=[]), 4)
+    request = frame(m.MetadataRequest(topics=[]), 4)
     # The body of v4: the number of topics, the topics, one flag.
     front, flags = request[4:-5], request[-1:]
     names = EMPTY_NAMES // 2  # each takes the two bytes of its length

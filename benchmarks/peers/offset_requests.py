@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchmarks.peers.connection import Connection, frame
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from coterie.wire import messages as m
 
 COMMIT, COMMIT_ERROR_AT = 9, -5  # of the last partition, before three empty tag buffers
 OFFSET_FETCH, OFFSET_FETCH_ERROR_AT = 8, -4  # of the last group
@@ -39,21 +28,21 @@ def commit(
     *,
     member_id: str = "",
     generation: int = -1,
-) -> OffsetCommitRequest:
+) -> m.OffsetCommitRequest:
     """Return an OffsetCommit request for the first partitions of a topic."""
     rows = [
-        OffsetCommitRequestPartition(
+        m.OffsetCommitRequestPartition(
             partition_index=number,
             committed_offset=1_000 + number,
             committed_metadata="",
         )
         for number in range(partitions)
     ]
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)],
+        topics=[m.OffsetCommitRequestTopic(name=topic, partitions=rows)],
     )
 
 
@@ -64,12 +53,13 @@ def commit_frame(group: str, topic: str, partitions: int) -> bytes:
 
 def offset_fetch(
     groups: Iterable[str], topic: str, partitions: Iterable[int]
-) -> OffsetFetchRequest:
+) -> m.OffsetFetchRequest:
     """Return an OffsetFetch request for committed offsets of a topic, in each group."""
-    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
-    return OffsetFetchRequest(
+    wanted = m.OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
+    return m.OffsetFetchRequest(
         groups=[
-            OffsetFetchRequestGroup(group_id=group, topics=[wanted]) for group in groups
+            m.OffsetFetchRequestGroup(group_id=group, topics=[wanted])
+            for group in groups
         ]
     )
 
@@ -81,7 +71,7 @@ def commit_offsets(
     with Connection(address) as connection:
         for group in groups:
             request = commit(group, topic, partitions)
-            response = connection.call(request, OffsetCommitResponse, COMMIT)
+            response = connection.call(request, m.OffsetCommitResponse, COMMIT)
             errors = {
                 part.error_code for each in response.topics for part in each.partitions
             }
@@ -92,10 +82,10 @@ def fetch_frame(topic: str) -> bytes:
     """Return the frame of a Fetch request for partition 0, with no wait time and no
     fetch session.
     """
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=4_096)
-    request = FetchRequest(
+    partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=4_096)
+    request = m.FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
-        topics=[FetchTopic(topic=topic, partitions=[partition])],
+        topics=[m.FetchTopic(topic=topic, partitions=[partition])],
     )
     return frame(request, FETCH)

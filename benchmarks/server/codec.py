@@ -22,6 +22,7 @@ import kio.index
 from kio.serial import entity_reader, entity_writer
 
 from benchmarks.harness.figures import Figure, Rounds, alternate, median_ratio
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import (
     RequestHeaderV0,
@@ -29,28 +30,6 @@ from coterie.wire.framing import (
     read_header_v0,
     write_request,
     write_response,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
 )
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Message
@@ -74,64 +53,66 @@ class Exchange:
 def exchanges() -> Iterable[Exchange]:
     """Yield heartbeats, a commit of ten partitions and an OffsetFetch of 300."""
     member = "consumer-1-5f0c2b1e-4a3d-4a54-9d2e-0a1b2c3d4e5f"
-    heartbeat = HeartbeatRequest(group_id="orders", generation_id=5, member_id=member)
-    yield Exchange("classic heartbeat v4", 4, heartbeat, HeartbeatResponse())
-    steady = ConsumerGroupHeartbeatRequest(
+    heartbeat = m.HeartbeatRequest(group_id="orders", generation_id=5, member_id=member)
+    yield Exchange("classic heartbeat v4", 4, heartbeat, m.HeartbeatResponse())
+    steady = m.ConsumerGroupHeartbeatRequest(
         group_id="orders", member_id=member, member_epoch=5
     )
-    beat = ConsumerGroupHeartbeatResponse(
+    beat = m.ConsumerGroupHeartbeatResponse(
         member_id=member, member_epoch=5, heartbeat_interval_ms=5000
     )
     yield Exchange("heartbeat v1", 1, steady, beat)
     partitions = [
-        OffsetCommitRequestPartition(partition_index=index, committed_offset=10**6)
+        m.OffsetCommitRequestPartition(partition_index=index, committed_offset=10**6)
         for index in range(10)
     ]
-    topic = OffsetCommitRequestTopic(name="orders", partitions=partitions)
-    commit = OffsetCommitRequest(group_id="orders", member_id=member, topics=[topic])
-    results = [OffsetCommitResponsePartition(partition_index=i) for i in range(10)]
-    committed = OffsetCommitResponseTopic(name="orders", partitions=results)
-    answer = OffsetCommitResponse(topics=[committed])
+    topic = m.OffsetCommitRequestTopic(name="orders", partitions=partitions)
+    commit = m.OffsetCommitRequest(group_id="orders", member_id=member, topics=[topic])
+    results = [m.OffsetCommitResponsePartition(partition_index=i) for i in range(10)]
+    committed = m.OffsetCommitResponseTopic(name="orders", partitions=results)
+    answer = m.OffsetCommitResponse(topics=[committed])
     yield Exchange("commit v9 of 10", 9, commit, answer)
     yield _offset_fetch()
 
 
-def cached_response(exchange: Exchange) -> OffsetFetchResponse:
+def cached_response(exchange: Exchange) -> m.OffsetFetchResponse:
     """Return the response of an OffsetFetch with its partitions as wire bytes."""
     answer = exchange.response
-    assert isinstance(answer, OffsetFetchResponse)
+    assert isinstance(answer, m.OffsetFetchResponse)
     partition = answer.groups[0].topics[0].partitions[0]
-    bare = encode(OffsetFetchResponse(groups=[_group_of([])]), exchange.version)
-    one = encode(OffsetFetchResponse(groups=[_group_of([partition])]), exchange.version)
+    bare = encode(m.OffsetFetchResponse(groups=[_group_of([])]), exchange.version)
+    one = encode(
+        m.OffsetFetchResponse(groups=[_group_of([partition])]), exchange.version
+    )
     size = len(one) - len(bare)
     start = next(at for at in range(len(bare)) if bare[at] != one[at]) + 1
     body = one[start : start + size] * 100
     topics = [
-        OffsetFetchResponseTopics(name=topic.name, partitions=EncodedArray(100, body))  # type: ignore[arg-type]
+        m.OffsetFetchResponseTopics(name=topic.name, partitions=EncodedArray(100, body))  # type: ignore[arg-type]
         for topic in answer.groups[0].topics
     ]
-    group = OffsetFetchResponseGroup(group_id="orders", topics=topics)
-    return OffsetFetchResponse(groups=[group])
+    group = m.OffsetFetchResponseGroup(group_id="orders", topics=topics)
+    return m.OffsetFetchResponse(groups=[group])
 
 
 def _group_of(
-    partitions: list[OffsetFetchResponsePartitions],
-) -> OffsetFetchResponseGroup:
-    topic = OffsetFetchResponseTopics(name="t0", partitions=partitions)
-    return OffsetFetchResponseGroup(group_id="orders", topics=[topic])
+    partitions: list[m.OffsetFetchResponsePartitions],
+) -> m.OffsetFetchResponseGroup:
+    topic = m.OffsetFetchResponseTopics(name="t0", partitions=partitions)
+    return m.OffsetFetchResponseGroup(group_id="orders", topics=[topic])
 
 
 def _offset_fetch() -> Exchange:
     requested = [
-        OffsetFetchRequestTopics(name=f"t{number}", partition_indexes=[*range(100)])
+        m.OffsetFetchRequestTopics(name=f"t{number}", partition_indexes=[*range(100)])
         for number in range(3)
     ]
-    group = OffsetFetchRequestGroup(group_id="orders", topics=requested)
+    group = m.OffsetFetchRequestGroup(group_id="orders", topics=requested)
     results = [
-        OffsetFetchResponseTopics(
+        m.OffsetFetchResponseTopics(
             name=topic.name,
             partitions=[
-                OffsetFetchResponsePartitions(
+                m.OffsetFetchResponsePartitions(
                     partition_index=index, committed_offset=10**6, metadata=""
                 )
                 for index in topic.partition_indexes
@@ -139,12 +120,12 @@ def _offset_fetch() -> Exchange:
         )
         for topic in requested
     ]
-    answer = OffsetFetchResponseGroup(group_id="orders", topics=results)
+    answer = m.OffsetFetchResponseGroup(group_id="orders", topics=results)
     return Exchange(
         "offset fetch v8 of 300",
         8,
-        OffsetFetchRequest(groups=[group]),
-        OffsetFetchResponse(groups=[answer]),
+        m.OffsetFetchRequest(groups=[group]),
+        m.OffsetFetchResponse(groups=[answer]),
     )
 
 

@@ -34,10 +34,7 @@ from benchmarks.peers.offset_requests import (
     fetch_frame,
     offset_fetch,
 )
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-)
+from coterie.wire import messages as m
 
 SMALL_TOPICS, MANY_TOPICS, MANY_MEMBERS = 10, 2_000, 2_000
 TOPIC = "t0"
@@ -75,11 +72,11 @@ def _commit_all(address: str, member: JoinedMember, topics: int) -> None:
     with Connection(address) as peer:
         for number in range(topics):
             request = _commit(member, f"t{number}")
-            answer = peer.call(request, OffsetCommitResponse, COMMIT)
+            answer = peer.call(request, m.OffsetCommitResponse, COMMIT)
             assert answer.topics[0].partitions[0].error_code == 0
 
 
-def _commit(member: JoinedMember, topic: str) -> OffsetCommitRequest:
+def _commit(member: JoinedMember, topic: str) -> m.OffsetCommitRequest:
     return commit(
         member.group,
         topic,

@@ -37,7 +37,7 @@ from benchmarks.harness.processes import (
 from benchmarks.peers.classic_groups import JoinedMember, joined
 from benchmarks.peers.connection import Connection, frame
 from benchmarks.peers.hostile import KINDS
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire import messages as m
 
 MEMBERS = 10
 INTERVAL_S = 0.005
@@ -184,7 +184,7 @@ def wait_until_idle(server: Server) -> None:
         time.sleep(IDLE_S)
         is_busy = server.cpu_s - before > IDLE_S / 4
     with Connection(server.address) as connection:
-        connection.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        connection.call(m.ApiVersionsRequest(), m.ApiVersionsResponse, 0)
 
 
 @dataclass(slots=True)

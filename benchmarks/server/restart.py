@@ -18,8 +18,7 @@ from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.processes import Server, coterie_command, scratch
 from benchmarks.peers.connection import Connection, create_topic
 from benchmarks.peers.offset_requests import COMMIT, OFFSET_FETCH, commit, offset_fetch
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
+from coterie.wire import messages as m
 
 GROUPS, PARTITIONS = 5_000, 1_000
 RECENT_GROUPS = 10
@@ -79,7 +78,7 @@ def fill(data: Path) -> None:
 
 def accept(peer: Connection) -> None:
     """Read the response to a commit of every partition."""
-    answer = peer.receive(OffsetCommitResponse, COMMIT)
+    answer = peer.receive(m.OffsetCommitResponse, COMMIT)
     assert not any(row.error_code for row in answer.topics[0].partitions)
 
 
@@ -108,7 +107,7 @@ def wait_for(peer: Connection, group_id: str) -> None:
     until = time.perf_counter() + LOAD_MAX_S
     while True:
         request = offset_fetch([group_id], TOPIC, [last])
-        (answer,) = peer.call(request, OffsetFetchResponse, OFFSET_FETCH).groups
+        (answer,) = peer.call(request, m.OffsetFetchResponse, OFFSET_FETCH).groups
         if answer.error_code != LOADING or time.perf_counter() > until:
             break
         time.sleep(PAUSE_S)

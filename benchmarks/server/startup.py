@@ -17,9 +17,7 @@ from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.processes import Server, coterie_command, scratch
 from benchmarks.peers.connection import Connection, create_topic
 from benchmarks.peers.offset_requests import COMMIT, OFFSET_FETCH, commit, offset_fetch
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
+from coterie.wire import messages as m
 
 GROUPS, PARTITIONS = 1_000, 1_000
 TOPIC = "t"
@@ -67,7 +65,7 @@ def first_answer_s(data: Path) -> float:
     began = time.perf_counter()
     server = start(data)
     with Connection(server.address) as peer:
-        peer.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        peer.call(m.ApiVersionsRequest(), m.ApiVersionsResponse, 0)
     taken = time.perf_counter() - began
     server.stop()
     return taken
@@ -86,7 +84,7 @@ def fill(data: Path) -> None:
 def commit_all(peer: Connection, group: str) -> None:
     """Commit every partition of the topic for one group."""
     request = commit(group, TOPIC, PARTITIONS)
-    answer = peer.call(request, OffsetCommitResponse, COMMIT)
+    answer = peer.call(request, m.OffsetCommitResponse, COMMIT)
     assert not any(row.error_code for row in answer.topics[0].partitions)
 
 
@@ -114,7 +112,7 @@ def right_offset(address: str, group: str) -> None:
     with Connection(address) as peer:
         while True:
             request = offset_fetch([group], TOPIC, [last])
-            (answer,) = peer.call(request, OffsetFetchResponse, OFFSET_FETCH).groups
+            (answer,) = peer.call(request, m.OffsetFetchResponse, OFFSET_FETCH).groups
             if answer.error_code != LOADING or time.perf_counter() > until:
                 break
             time.sleep(PAUSE_S)

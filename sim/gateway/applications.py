@@ -12,9 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.gateway.coordinator import AppTransaction, TransactionCoordinator
 from sim.members.member import REQUEST_TIMEOUT_MS, Member, MemberEnvironment
 from sim.network import Call, Caller
@@ -71,7 +70,7 @@ class Applications(Producers):
         self._has_stopped = False
         self._of_epoch: dict[tuple[int, int], AppTransaction] = {}
 
-    def transaction_of(self, request: TxnOffsetCommitRequest) -> AppTransaction:
+    def transaction_of(self, request: m.TxnOffsetCommitRequest) -> AppTransaction:
         """Return the transaction that a commit belongs to."""
         return self._of_epoch[request.producer_id, request.producer_epoch]
 
@@ -152,9 +151,9 @@ class Applications(Producers):
             self._add_offsets(run, request, version)
 
     def _add_offsets(
-        self, run: _Run, request: TxnOffsetCommitRequest, version: int
+        self, run: _Run, request: m.TxnOffsetCommitRequest, version: int
     ) -> None:
-        adds = AddOffsetsToTxnRequest(
+        adds = m.AddOffsetsToTxnRequest(
             transactional_id=request.transactional_id,
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
@@ -168,13 +167,13 @@ class Applications(Producers):
             lambda: self._send(run, request, version),
         )
 
-    def _send(self, run: _Run, request: TxnOffsetCommitRequest, version: int) -> None:
+    def _send(self, run: _Run, request: m.TxnOffsetCommitRequest, version: int) -> None:
         def committed() -> None:
             run.unanswered -= 1
 
-        def copy() -> TxnOffsetCommitRequest:
+        def copy() -> m.TxnOffsetCommitRequest:
             """Return a copy: handlers change the request."""
-            return TxnOffsetCommitRequest(
+            return m.TxnOffsetCommitRequest(
                 transactional_id=request.transactional_id,
                 group_id=request.group_id,
                 producer_id=request.producer_id,

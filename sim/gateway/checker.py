@@ -23,8 +23,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 from sim.broken import Broken, BugRecorder
 from sim.checker import Checker, as_received
 from sim.gateway.coordinator import AppTransaction
@@ -99,7 +99,9 @@ class GatewayChecker(Checker):
 
         def answered(response: Any) -> None:
             process.unanswered.pop(call, None)
-            is_unloaded = isinstance(call.request, HeartbeatRequest) and not was_active
+            is_unloaded = (
+                isinstance(call.request, m.HeartbeatRequest) and not was_active
+            )
             if is_from_state(response) and not is_unloaded:
                 self._check_response(process, call, response, is_stale=is_stale)
             answer(response)

@@ -22,10 +22,8 @@ from typing import Any, Final
 from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.types import GroupId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.commits import Place
 from sim.topics import Topics
 from sim.transactions import Transaction
@@ -77,9 +75,9 @@ class History:
     ) -> Respond:
         """Begin the operations of a request; return the callback for its response."""
         settle: Callable[[Any], None] | None = None
-        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+        if isinstance(request, m.OffsetCommitRequest | m.TxnOffsetCommitRequest):
             settle = self._commit(request, transaction, shard)
-        elif isinstance(request, OffsetDeleteRequest):
+        elif isinstance(request, m.OffsetDeleteRequest):
             settle = self._delete(request)
         elif isinstance(request, DeleteGroup):
             settle = self._delete_group(request.group_id)
@@ -123,7 +121,7 @@ class History:
 
     def _commit(
         self,
-        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        request: m.OffsetCommitRequest | m.TxnOffsetCommitRequest,
         transaction: Transaction | None,
         shard: int,
     ) -> Respond:
@@ -144,7 +142,7 @@ class History:
 
         return answered
 
-    def _delete(self, request: OffsetDeleteRequest) -> Respond:
+    def _delete(self, request: m.OffsetDeleteRequest) -> Respond:
         began = self._tick()
         writes: dict[tuple[TopicName, int], _Operation] = {}
         for topic in request.topics:

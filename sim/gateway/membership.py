@@ -28,25 +28,8 @@ from coterie.gateway.node_protocol import (
 from coterie.gateway.shard_assignment import NO_CLAIM, Claim
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
 from sim.clock import Clock, Event
 from sim.disk import Disk, MemoryDisk
 from sim.gateway.loop import NodeLoop
@@ -138,10 +121,10 @@ class NodeGroup:
         assert self.server is not None
         if call.who in self.cut_off:
             return
-        if isinstance(call.request, JoinGroupRequest) and call.who in self.loses_join:
+        if isinstance(call.request, m.JoinGroupRequest) and call.who in self.loses_join:
             self.loses_join.discard(call.who)
             return
-        if isinstance(call.request, JoinGroupRequest) and call.request.member_id:
+        if isinstance(call.request, m.JoinGroupRequest) and call.request.member_id:
             delay_ms = self.repeats_join.pop(call.who, None)
             if delay_ms is not None:
                 self._clock.after(delay_ms, lambda: self._repeat(call))
@@ -250,10 +233,10 @@ class NodeMember:
     def leave(self) -> None:
         """Leave the group for good."""
         self._has_left = True
-        identity = MemberIdentity(
+        identity = m.MemberIdentity(
             member_id=self.session.member_id, group_instance_id=self.instance_id
         )
-        request = LeaveGroupRequest(group_id=GROUP_ID, members=[identity])
+        request = m.LeaveGroupRequest(group_id=GROUP_ID, members=[identity])
         self._call(request, _LEAVE_VERSION, lambda _: None, lambda: None)
         self.session.end()
 
@@ -270,18 +253,18 @@ class NodeMember:
         self._is_joining = True
         self.session.begin_join()
         metadata = self._metadata()
-        request = JoinGroupRequest(
+        request = m.JoinGroupRequest(
             group_id=GROUP_ID,
             session_timeout_ms=self._plan.session_timeout_ms,
             rebalance_timeout_ms=self._plan.session_timeout_ms,
             member_id=self.session.member_id,
             group_instance_id=self.instance_id,
             protocol_type=_PROTOCOL,
-            protocols=[JoinGroupRequestProtocol(name=_PROTOCOL, metadata=metadata)],
+            protocols=[m.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=metadata)],
         )
         sent_s = self._seconds()
 
-        def joined(response: JoinGroupResponse) -> None:
+        def joined(response: m.JoinGroupResponse) -> None:
             if self._has_left:
                 return
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -299,7 +282,7 @@ class NodeMember:
         timeout_ms = self._plan.session_timeout_ms + _GRACE_MS
         self._call(request, _JOIN_VERSION, joined, self._failed, timeout_ms)
 
-    def _sync(self, joined: JoinGroupResponse) -> None:
+    def _sync(self, joined: m.JoinGroupResponse) -> None:
         assignments: Mapping[str, bytes] = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             members = [
@@ -311,7 +294,7 @@ class NodeMember:
                 member_id: write_assignment(each)
                 for member_id, each in assigned.items()
             }
-        request = SyncGroupRequest(
+        request = m.SyncGroupRequest(
             group_id=GROUP_ID,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
@@ -319,13 +302,13 @@ class NodeMember:
             protocol_type=_PROTOCOL,
             protocol_name=_PROTOCOL,
             assignments=[
-                SyncGroupRequestAssignment(member_id=member_id, assignment=data)
+                m.SyncGroupRequestAssignment(member_id=member_id, assignment=data)
                 for member_id, data in assignments.items()
             ],
         )
         sent_s = self._seconds()
 
-        def synced(response: SyncGroupResponse) -> None:
+        def synced(response: m.SyncGroupResponse) -> None:
             if self._has_left:
                 return
             if response.error_code:
@@ -399,7 +382,7 @@ class NodeMember:
         if generation < 0:
             self._beat_later(_BACKOFF_MS)
             return
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=GROUP_ID,
             generation_id=generation,
             member_id=self.session.member_id,
@@ -408,7 +391,7 @@ class NodeMember:
         sent_s = self._seconds()
         was_synced = self.session.is_synced
 
-        def beaten(response: HeartbeatResponse) -> None:
+        def beaten(response: m.HeartbeatResponse) -> None:
             code = ErrorCode(response.error_code)
             effect = self.session.heartbeat_answered(
                 code, generation, sent_s, was_synced=was_synced
@@ -468,9 +451,11 @@ class NodeMember:
             return
         sent_ms, self._heartbeat_ms = self._heartbeat_ms, None
         self._is_renewing = True
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=0)
-        topic = OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
-        request = OffsetCommitRequest(
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=0
+        )
+        topic = m.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
+        request = m.OffsetCommitRequest(
             group_id=GROUP_ID,
             generation_id_or_member_epoch=generation,
             member_id=self.session.member_id,
@@ -478,7 +463,7 @@ class NodeMember:
             topics=[topic],
         )
 
-        def renewed(response: OffsetCommitResponse) -> None:
+        def renewed(response: m.OffsetCommitResponse) -> None:
             self._is_renewing = False
             code = response.topics[0].partitions[0].error_code
             if code == ErrorCode.NONE and generation == self.assigned_generation:

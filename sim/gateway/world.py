@@ -12,8 +12,7 @@ from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.types import GroupId
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire import messages as m
 from sim.broken import BugRecorder
 from sim.gateway.applications import Applications
 from sim.gateway.checker import GatewayChecker
@@ -97,9 +96,9 @@ class GatewayWorld(Population):
 
     def serve(self, process: Process, call: Call, answer: Respond) -> None:
         """Submit a request to a node's process."""
-        if isinstance(call.request, AddOffsetsToTxnRequest):
+        if isinstance(call.request, m.AddOffsetsToTxnRequest):
             process.submit_transactional(call.request, call.caller, answer)
-        elif not isinstance(call.request, TxnOffsetCommitRequest):
+        elif not isinstance(call.request, m.TxnOffsetCommitRequest):
             self.gateway_checker.serve_at(process, call, answer)
         elif call.is_open and call.arrivals == 1:
             # A repeated or late request of version 1 could become a part of the

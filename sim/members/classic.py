@@ -9,19 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
 from sim.clock import Event
 from sim.members.embedded import (
     COOPERATIVE,
@@ -116,9 +105,9 @@ class ClassicMember(Member):
         if self.instance_id is not None or not self.member_id:
             self.die("stops without LeaveGroup")
             return
-        identity = MemberIdentity(member_id=self.member_id)
+        identity = m.MemberIdentity(member_id=self.member_id)
         self.call(
-            LeaveGroupRequest(group_id=self.group_id, members=[identity]),
+            m.LeaveGroupRequest(group_id=self.group_id, members=[identity]),
             _LEAVE_VERSION,
             lambda _: self.die("has left"),
             lambda: self.die("sent its leave and ends"),
@@ -151,7 +140,7 @@ class ClassicMember(Member):
     def _join(self) -> None:
         self.phase = Phase.JOINING
         self._stop_beating()
-        request = JoinGroupRequest(
+        request = m.JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self.config.session_timeout_ms,
             rebalance_timeout_ms=self.config.rebalance_timeout_ms,
@@ -163,10 +152,10 @@ class ClassicMember(Member):
         timeout_ms = self.config.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
         self.call(request, _JOIN_VERSION, self._joined, self._join_failed, timeout_ms)
 
-    def _protocol(self) -> JoinGroupRequestProtocol:
+    def _protocol(self) -> m.JoinGroupRequestProtocol:
         named = self._named(self.owned) if self.config.is_cooperative else frozenset()
         subscription = Subscription(self.topics, named, self.generation)
-        return JoinGroupRequestProtocol(
+        return m.JoinGroupRequestProtocol(
             name=COOPERATIVE if self.config.is_cooperative else EAGER,
             metadata=write_subscription(subscription),
         )
@@ -184,7 +173,7 @@ class ClassicMember(Member):
         if self.phase is Phase.JOINING:
             self._join()
 
-    def _joined(self, answer: JoinGroupResponse) -> None:
+    def _joined(self, answer: m.JoinGroupResponse) -> None:
         if self.phase is not Phase.JOINING:
             return
         code = ErrorCode(answer.error_code)
@@ -224,7 +213,7 @@ class ClassicMember(Member):
 
     # Sync.
 
-    def _sync(self, joined: JoinGroupResponse) -> None:
+    def _sync(self, joined: m.JoinGroupResponse) -> None:
         self.phase = Phase.SYNCING
         self.seen_counts = None
         if joined.skip_assignment:
@@ -232,7 +221,7 @@ class ClassicMember(Member):
             # SyncGroup.
             self.seen_counts = dict.fromkeys(self.topics, -1)
         leads = joined.leader == joined.member_id and not joined.skip_assignment
-        request = SyncGroupRequest(
+        request = m.SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
@@ -245,8 +234,8 @@ class ClassicMember(Member):
         self.call(request, _SYNC_VERSION, self._synced, self._sync_failed, timeout_ms)
 
     def _assignments(
-        self, joined: JoinGroupResponse
-    ) -> list[SyncGroupRequestAssignment]:
+        self, joined: m.JoinGroupResponse
+    ) -> list[m.SyncGroupRequestAssignment]:
         members = {
             each.member_id: read_subscription(each.metadata) for each in joined.members
         }
@@ -256,7 +245,7 @@ class ClassicMember(Member):
         cooperative = joined.protocol_name == COOPERATIVE
         given = assign(members, topics, cooperative=cooperative)
         return [
-            SyncGroupRequestAssignment(
+            m.SyncGroupRequestAssignment(
                 member_id=member_id, assignment=write_assignment(parts)
             )
             for member_id, parts in given.items()
@@ -267,7 +256,7 @@ class ClassicMember(Member):
             self.phase = Phase.JOINING
             self._join_failed()
 
-    def _synced(self, answer: SyncGroupResponse) -> None:
+    def _synced(self, answer: m.SyncGroupResponse) -> None:
         if self.phase is not Phase.SYNCING:
             return
         code = ErrorCode(answer.error_code)
@@ -319,7 +308,7 @@ class ClassicMember(Member):
         if self._is_beating:
             return
         self._is_beating = True
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
@@ -359,7 +348,7 @@ class ClassicMember(Member):
     def _beat_failed(self) -> None:
         self._is_beating = False
 
-    def _beaten(self, answer: HeartbeatResponse, generation: int) -> None:
+    def _beaten(self, answer: m.HeartbeatResponse, generation: int) -> None:
         self._is_beating = False
         code = ErrorCode(answer.error_code)
         is_over = generation != self.generation

@@ -10,21 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    PreparedMember,
-)
 from sim.broken import Broken
 from sim.topics import TopicIdPartition
 
@@ -59,11 +46,11 @@ class Computing:
         self.requests_assignment = False
         """Whether the next full heartbeat requests an assignment."""
 
-    def offers(self) -> list[ClientAssignor]:
+    def offers(self) -> list[m.ClientAssignor]:
         """Return the assignors for a full heartbeat."""
         reason, self.requests_assignment = int(self.requests_assignment), False
         return [
-            ClientAssignor(
+            m.ClientAssignor(
                 name=ASSIGNOR, minimum_version=0, maximum_version=1, reason=reason
             )
         ]
@@ -77,7 +64,7 @@ class Computing:
             member.note("computes nothing")
             return
         self._is_busy = True
-        request = ConsumerGroupPrepareAssignmentRequest(
+        request = m.ConsumerGroupPrepareAssignmentRequest(
             group_id=member.group_id,
             member_id=member.member_id,
             member_epoch=member.epoch,
@@ -87,7 +74,7 @@ class Computing:
     def _done(self) -> None:
         self._is_busy = False
 
-    def _prepared(self, answer: ConsumerGroupPrepareAssignmentResponse) -> None:
+    def _prepared(self, answer: m.ConsumerGroupPrepareAssignmentResponse) -> None:
         if answer.error_code != ErrorCode.NONE:
             self._done()
             return
@@ -98,10 +85,10 @@ class Computing:
         self._member.after(takes_ms, lambda: self._install(answer, flaw))
 
     def _install(
-        self, given: ConsumerGroupPrepareAssignmentResponse, flaw: Flaw | None
+        self, given: m.ConsumerGroupPrepareAssignmentResponse, flaw: Flaw | None
     ) -> None:
         member = self._member
-        request = ConsumerGroupInstallAssignmentRequest(
+        request = m.ConsumerGroupInstallAssignmentRequest(
             group_id=member.group_id,
             member_id=member.member_id,
             member_epoch=member.epoch,
@@ -109,7 +96,7 @@ class Computing:
             members=_computed(given),
         )
         if flaw is Flaw.WRONG:
-            request.members.append(InstalledMember(member_id=_NOBODY))
+            request.members.append(m.InstalledMember(member_id=_NOBODY))
         if flaw is Flaw.FAILS:
             request.error, request.members = 1, []
         member.call(
@@ -117,14 +104,16 @@ class Computing:
         )
 
     def _installed(
-        self, answer: ConsumerGroupInstallAssignmentResponse, flaw: Flaw | None
+        self, answer: m.ConsumerGroupInstallAssignmentResponse, flaw: Flaw | None
     ) -> None:
         self._done()
         if flaw is Flaw.WRONG and answer.error_code == ErrorCode.NONE:
             raise Broken("an assignment for an unknown member was installed")
 
 
-def _computed(given: ConsumerGroupPrepareAssignmentResponse) -> list[InstalledMember]:
+def _computed(
+    given: m.ConsumerGroupPrepareAssignmentResponse,
+) -> list[m.InstalledMember]:
     """Return a balanced and sticky assignment."""
     chosen: dict[MemberId, set[TopicIdPartition]] = {
         m.member_id: set() for m in given.members
@@ -141,7 +130,7 @@ def _computed(given: ConsumerGroupPrepareAssignmentResponse) -> list[InstalledMe
     return [_installed_member(member_id, chosen[member_id]) for member_id in chosen]
 
 
-def _had(member: PreparedMember, part: TopicIdPartition) -> bool:
+def _had(member: m.PreparedMember, part: TopicIdPartition) -> bool:
     topic_id, partition = part
     return any(
         topic.topic_id == topic_id and partition in topic.partitions
@@ -151,14 +140,14 @@ def _had(member: PreparedMember, part: TopicIdPartition) -> bool:
 
 def _installed_member(
     member_id: MemberId, parts: Collection[TopicIdPartition]
-) -> InstalledMember:
+) -> m.InstalledMember:
     by_topic: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(parts):
         by_topic.setdefault(topic_id, []).append(partition)
-    return InstalledMember(
+    return m.InstalledMember(
         member_id=member_id,
         partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=some)
+            m.TopicPartitions(topic_id=topic_id, partitions=some)
             for topic_id, some in by_topic.items()
         ],
     )

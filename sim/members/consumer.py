@@ -13,12 +13,8 @@ from enum import Enum
 from typing import Final
 
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 from sim.clock import Event
 from sim.members.computing import Computing, Flaw
 from sim.members.member import (
@@ -140,12 +136,12 @@ class ConsumerMember(Member):
         self._is_in_flight = True
         self.call(request, self.config.version, self._answered, self._failed)
 
-    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+    def _heartbeat(self) -> m.ConsumerGroupHeartbeatRequest:
         """Build a heartbeat (E7-75, E7-76)."""
         full = self._is_full_due or self.epoch == 0
         reports = full or self._is_report_due
         subscribes = full or self._is_subscription_due
-        return ConsumerGroupHeartbeatRequest(
+        return m.ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=self.epoch,
@@ -172,7 +168,7 @@ class ConsumerMember(Member):
         self._is_full_due = True
         self._beat_after(self.environment.rng.randint(BACKOFF_MS // 5, BACKOFF_MS))
 
-    def _answered(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+    def _answered(self, answer: m.ConsumerGroupHeartbeatResponse) -> None:
         self._is_in_flight = False
         code = ErrorCode(answer.error_code)
         if self.phase in (Phase.LEAVING, Phase.OUT):
@@ -186,7 +182,7 @@ class ConsumerMember(Member):
         else:
             self._accepted(answer)
 
-    def _accepted(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+    def _accepted(self, answer: m.ConsumerGroupHeartbeatResponse) -> None:
         assert answer.member_id
         self.member_id = answer.member_id
         self.epoch = answer.member_epoch
@@ -278,7 +274,7 @@ class ConsumerMember(Member):
     def _send_leave(self) -> None:
         self.revoke_partitions(self.owned, "revokes")
         is_static = self.instance_id is not None
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=-2 if is_static else -1,
@@ -298,12 +294,12 @@ class ConsumerMember(Member):
 _BEATING: Final = (Phase.JOINING, Phase.STABLE, Phase.RECONCILING)
 
 
-def _listed(parts: set[TopicIdPartition]) -> list[TopicPartitions]:
+def _listed(parts: set[TopicIdPartition]) -> list[m.TopicPartitions]:
     by_topic: dict[TopicId, list[int]] = {}
     for topic_id, partition in sorted(parts):
         by_topic.setdefault(topic_id, []).append(partition)
     listed: Mapping[TopicId, list[int]] = by_topic
     return [
-        TopicPartitions(topic_id=topic_id, partitions=partitions)
+        m.TopicPartitions(topic_id=topic_id, partitions=partitions)
         for topic_id, partitions in listed.items()
     ]

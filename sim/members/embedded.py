@@ -8,12 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from coterie.types import MemberId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
 from sim.topics import Topics
 
 Named = tuple[TopicName, int]
@@ -32,7 +28,7 @@ class Subscription(NamedTuple):
 
 def write_subscription(given: Subscription) -> bytes:
     """Encode a subscription."""
-    value = ConsumerProtocolSubscription(
+    value = m.ConsumerProtocolSubscription(
         topics=list(given.topics),
         owned_partitions=_listed(given.owned),
         generation_id=given.generation,
@@ -43,14 +39,14 @@ def write_subscription(given: Subscription) -> bytes:
 def read_subscription(data: bytes) -> Subscription:
     """Decode a subscription."""
     version = int.from_bytes(data[:2])
-    value, _ = decode(ConsumerProtocolSubscription, version, data, 2)
+    value, _ = decode(m.ConsumerProtocolSubscription, version, data, 2)
     owned = frozenset(_named(value.owned_partitions))
     return Subscription(tuple(value.topics), owned, value.generation_id)
 
 
 def write_assignment(parts: Iterable[Named]) -> bytes:
     """Encode an assignment."""
-    value = ConsumerProtocolAssignment(assigned_partitions=_listed(parts))
+    value = m.ConsumerProtocolAssignment(assigned_partitions=_listed(parts))
     return _VERSION.to_bytes(2) + encode(value, _VERSION)
 
 
@@ -59,7 +55,7 @@ def read_assignment(data: bytes) -> frozenset[Named]:
     if not data:
         return frozenset()
     version = int.from_bytes(data[:2])
-    value, _ = decode(ConsumerProtocolAssignment, version, data, 2)
+    value, _ = decode(m.ConsumerProtocolAssignment, version, data, 2)
     return frozenset(_named(value.assigned_partitions))
 
 
@@ -99,17 +95,17 @@ def _owners(members: Mapping[MemberId, Subscription]) -> dict[Named, MemberId]:
     return owners
 
 
-def _listed(parts: Iterable[Named]) -> list[ConsumerProtocolTopicPartitions]:
+def _listed(parts: Iterable[Named]) -> list[m.ConsumerProtocolTopicPartitions]:
     by_topic: dict[TopicName, list[int]] = {}
     for name, partition in sorted(parts):
         by_topic.setdefault(name, []).append(partition)
     return [
-        ConsumerProtocolTopicPartitions(topic=name, partitions=partitions)
+        m.ConsumerProtocolTopicPartitions(topic=name, partitions=partitions)
         for name, partitions in by_topic.items()
     ]
 
 
-def _named(listed: Iterable[ConsumerProtocolTopicPartitions]) -> list[Named]:
+def _named(listed: Iterable[m.ConsumerProtocolTopicPartitions]) -> list[Named]:
     return [
         (topic.topic, partition) for topic in listed for partition in topic.partitions
     ]

@@ -12,12 +12,8 @@ from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
 from coterie.types import GroupId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from sim.clock import Clock, Event
 from sim.network import Call, Caller, Calls
 from sim.topics import TopicIdPartition, Topics
@@ -266,23 +262,23 @@ class Member:
 
 def commit_request(
     member: Member, parts: Collection[TopicIdPartition]
-) -> OffsetCommitRequest:
+) -> m.OffsetCommitRequest:
     """Return a commit of random offsets, with the current topic names."""
     environment = member.environment
-    topics: dict[TopicName, OffsetCommitRequestTopic] = {}
+    topics: dict[TopicName, m.OffsetCommitRequestTopic] = {}
     for topic_id, partition in sorted(parts):
         name = environment.topics.topic_name(topic_id)
         if name is None:
             continue
-        topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+        topic = topics.setdefault(name, m.OffsetCommitRequestTopic(name=name))
         topic.partitions.append(
-            OffsetCommitRequestPartition(
+            m.OffsetCommitRequestPartition(
                 partition_index=partition,
                 committed_offset=environment.rng.getrandbits(40),
                 committed_metadata="",
             )
         )
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         group_id=member.group_id,
         member_id=member.member_id,
         generation_id_or_member_epoch=member.epoch_or_generation,
@@ -291,7 +287,7 @@ def commit_request(
     )
 
 
-def name_by_id(request: OffsetCommitRequest, topics: Topics) -> None:
+def name_by_id(request: m.OffsetCommitRequest, topics: Topics) -> None:
     """Identify the topics by id, as version 10 does."""
     for topic in request.topics:
         topic.topic_id = topics.known[topic.name].topic_id

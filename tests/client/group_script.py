@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
 from tests.client.scripted_broker import ScriptedBroker
 
 TOPIC = b"t" * 16
@@ -54,7 +38,7 @@ class ScriptedGroup:
     @property
     def epochs(self) -> list[int]:
         """The member epochs of the received heartbeats."""
-        asked = self.broker.asked_of(ConsumerGroupHeartbeatRequest)
+        asked = self.broker.asked_of(m.ConsumerGroupHeartbeatRequest)
         return [request.member_epoch for request in asked]
 
     async def acknowledged(self) -> None:
@@ -69,35 +53,35 @@ class ScriptedGroup:
                 request.generation_id_or_member_epoch,
                 request.topics[0].partitions[0].committed_offset,
             )
-            for request in self.broker.asked_of(OffsetCommitRequest)
+            for request in self.broker.asked_of(m.OffsetCommitRequest)
         ]
 
-    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Any:
+    def _heartbeat(self, request: m.ConsumerGroupHeartbeatRequest) -> Any:
         if self.hold is not None and (said := self.hold(request)) is not None:
             return said
         if self.heartbeats and (code := self.heartbeats.pop(0)):
-            return ConsumerGroupHeartbeatResponse(error_code=code, error_message="no")
+            return m.ConsumerGroupHeartbeatResponse(error_code=code, error_message="no")
         if request.member_epoch < 0:
-            return ConsumerGroupHeartbeatResponse(
+            return m.ConsumerGroupHeartbeatResponse(
                 member_id=request.member_id, member_epoch=request.member_epoch
             )
-        topics = [TopicPartitions(topic_id=TOPIC, partitions=list(self.assigned))]
+        topics = [m.TopicPartitions(topic_id=TOPIC, partitions=list(self.assigned))]
         is_full = request.subscribed_topic_names is not None
-        return ConsumerGroupHeartbeatResponse(
+        return m.ConsumerGroupHeartbeatResponse(
             member_id=request.member_id or "given-id",
             member_epoch=self.epoch,
             heartbeat_interval_ms=FOREVER_MS,
-            assignment=Assignment(topic_partitions=topics) if is_full else None,
+            assignment=m.Assignment(topic_partitions=topics) if is_full else None,
         )
 
-    def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    def _commit(self, request: m.OffsetCommitRequest) -> m.OffsetCommitResponse:
         code = self.commits.pop(0) if self.commits else ErrorCode.NONE
-        return OffsetCommitResponse(
+        return m.OffsetCommitResponse(
             topics=[
-                OffsetCommitResponseTopic(
+                m.OffsetCommitResponseTopic(
                     name=topic.name,
                     partitions=[
-                        OffsetCommitResponsePartition(
+                        m.OffsetCommitResponsePartition(
                             partition_index=each.partition_index, error_code=code
                         )
                         for each in topic.partitions
@@ -107,10 +91,10 @@ class ScriptedGroup:
             ]
         )
 
-    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
-        return MetadataResponse(
+    def _metadata(self, request: m.MetadataRequest) -> m.MetadataResponse:
+        return m.MetadataResponse(
             topics=[
-                MetadataResponseTopic(
+                m.MetadataResponseTopic(
                     topic_id=each.topic_id,
                     name=self.names.get(each.topic_id),
                     error_code=0

@@ -7,13 +7,8 @@ from typing import Any
 
 from coterie.client.member_states import Identity, OwnedPartition, Step, Subscription
 from coterie.client.membership import Membership
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 
 INTERVAL_MS = 3_000
 OTHER = b"o" * 16
@@ -26,13 +21,13 @@ def owned(*numbers: int, topic: bytes = TOPIC) -> frozenset[OwnedPartition]:
     return frozenset(OwnedPartition(topic, number) for number in numbers)
 
 
-def listed(partitions: Iterable[OwnedPartition]) -> list[TopicPartitions]:
+def listed(partitions: Iterable[OwnedPartition]) -> list[m.TopicPartitions]:
     """Return partitions as in a message."""
     topics: dict[bytes, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
     return [
-        TopicPartitions(topic_id=topic, partitions=numbers)
+        m.TopicPartitions(topic_id=topic, partitions=numbers)
         for topic, numbers in topics.items()
     ]
 
@@ -69,12 +64,12 @@ class MembershipScript:
         due_ms = self.member.heartbeat_due_ms
         return None if due_ms is None else due_ms - self.now_ms
 
-    def sent(self) -> ConsumerGroupHeartbeatRequest:
+    def sent(self) -> m.ConsumerGroupHeartbeatRequest:
         """Return the heartbeat that is due now."""
         assert self.is_due, f"no heartbeat is due for {self.wait_ms} ms"
         return self.member.heartbeat(self.now_ms, self.version)
 
-    def sent_later(self) -> ConsumerGroupHeartbeatRequest:
+    def sent_later(self) -> m.ConsumerGroupHeartbeatRequest:
         """Advance to the next heartbeat and return it."""
         assert self.wait_ms is not None
         self.now_ms += max(self.wait_ms, 0)
@@ -89,20 +84,20 @@ class MembershipScript:
     ) -> None:
         """Accept the heartbeat, with an assignment if one is given."""
         is_leave = epoch < 0
-        answer = ConsumerGroupHeartbeatResponse(
+        answer = m.ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=epoch,
             heartbeat_interval_ms=0 if is_leave else INTERVAL_MS,
         )
         if assigned is not None:
-            answer.assignment = Assignment(topic_partitions=listed(assigned))
+            answer.assignment = m.Assignment(topic_partitions=listed(assigned))
         self.member.answered(answer, self.now_ms)
         self.member.learn_names(self.names)
 
     def no(self, code: ErrorCode) -> bool:
         """Reject the heartbeat; return whether the coordinator has to be found
         again."""
-        answer = ConsumerGroupHeartbeatResponse(error_code=code, error_message="no")
+        answer = m.ConsumerGroupHeartbeatResponse(error_code=code, error_message="no")
         return self.member.answered(answer, self.now_ms)
 
     def steps(self) -> list[Step]:

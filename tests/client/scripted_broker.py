@@ -18,13 +18,8 @@ from coterie.broker.protocol import connection as protocol
 from coterie.broker.protocol.connection import Connection
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, CLIENT_ONLY, IMPLEMENTED, ApiKey, api_of
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.releases import Release
 from coterie.wire.schema import Versions
@@ -121,25 +116,25 @@ class ScriptedBroker:
         """Wait for a connection."""
         await self.until(lambda: self.connection_count > 0)
 
-    def api_versions(self) -> ApiVersionsResponse:
-        return ApiVersionsResponse(
+    def api_versions(self) -> m.ApiVersionsResponse:
+        return m.ApiVersionsResponse(
             api_keys=[
-                ApiVersion(api_key=key, min_version=low, max_version=high)
+                m.ApiVersion(api_key=key, min_version=low, max_version=high)
                 for key, (low, high) in self.versions.items()
             ]
         )
 
-    def found(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    def found(self, request: m.FindCoordinatorRequest) -> m.FindCoordinatorResponse:
         """Return a response with this broker as the coordinator."""
         where: dict[str, Any] = {
             "node_id": self.node_id,
             "host": "127.0.0.1",
             "port": self.port,
         }
-        return FindCoordinatorResponse(
+        return m.FindCoordinatorResponse(
             **where,
             coordinators=[
-                Coordinator(key=key, **where) for key in request.coordinator_keys
+                m.Coordinator(key=key, **where) for key in request.coordinator_keys
             ],
         )
 

@@ -10,12 +10,9 @@ import pytest
 
 from coterie.client import ClassicMember
 from coterie.errors import ApiError, RequestTimedOut, UnsupportedByBroker
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import (
     HANG_UP,
@@ -51,35 +48,35 @@ class ScriptedClassicGroup:
             ApiKey.JOIN_GROUP: self._join,
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._heartbeat,
-            ApiKey.LEAVE_GROUP: lambda _: LeaveGroupResponse(),
+            ApiKey.LEAVE_GROUP: lambda _: m.LeaveGroupResponse(),
         }
         broker.answers.update(answers)
 
-    def _join(self, request: JoinGroupRequest) -> Any:
+    def _join(self, request: m.JoinGroupRequest) -> Any:
         said = self.joins.pop(0) if self.joins else ErrorCode.NONE
         if not isinstance(said, ErrorCode):
             return said
         if said:
-            return JoinGroupResponse(error_code=said, member_id="given", leader="")
+            return m.JoinGroupResponse(error_code=said, member_id="given", leader="")
         self.generation += 1
-        return JoinGroupResponse(
+        return m.JoinGroupResponse(
             generation_id=self.generation,
             protocol_name="even",
             leader="other",
             member_id=request.member_id or "given",
         )
 
-    def _sync(self, request: SyncGroupRequest) -> Any:
+    def _sync(self, request: m.SyncGroupRequest) -> Any:
         said = self.syncs.pop(0) if self.syncs else ErrorCode.NONE
         if not isinstance(said, ErrorCode):
             return said
-        return SyncGroupResponse(error_code=said, assignment=b"work")
+        return m.SyncGroupResponse(error_code=said, assignment=b"work")
 
-    def _heartbeat(self, request: HeartbeatRequest) -> Any:
+    def _heartbeat(self, request: m.HeartbeatRequest) -> Any:
         said = self.heartbeats.pop(0) if self.heartbeats else self.then
         if not isinstance(said, ErrorCode):
             return said
-        return HeartbeatResponse(error_code=said)
+        return m.HeartbeatResponse(error_code=said)
 
 
 class Story:
@@ -159,11 +156,11 @@ async def test_a_member_moves_to_a_new_coordinator_in_its_generation() -> None:
         async with story.member:
             one.answers[ApiKey.FIND_COORDINATOR] = two.found
             first.then = ErrorCode.NOT_COORDINATOR
-            await two.until(lambda: len(two.asked_of(HeartbeatRequest)) > 1)
+            await two.until(lambda: len(two.asked_of(m.HeartbeatRequest)) > 1)
             assert second.generation == 0
-            assert {x.generation_id for x in two.asked_of(HeartbeatRequest)} == {1}
+            assert {x.generation_id for x in two.asked_of(m.HeartbeatRequest)} == {1}
         assert story.entries == ["work 1", "revoked"]
-        assert len(two.asked_of(LeaveGroupRequest)) == 1
+        assert len(two.asked_of(m.LeaveGroupRequest)) == 1
 
 
 async def test_a_lost_coordinator_fails_a_join_that_waits_there() -> None:
@@ -194,7 +191,7 @@ async def test_a_join_is_repeated_after_a_refusal(refusals: list[Any]) -> None:
         group.joins = list(refusals)
         async with story.member:
             assert story.entries == ["work 1"]
-        joins = broker.asked_of(JoinGroupRequest)
+        joins = broker.asked_of(m.JoinGroupRequest)
         assert len(joins) == 1 + len(refusals)
         is_named = refusals == [ErrorCode.MEMBER_ID_REQUIRED]
         assert joins[-1].member_id == ("given" if is_named else "")
@@ -209,7 +206,7 @@ async def test_a_refused_sync_joins_again(code: Any) -> None:
         group.syncs = [code]
         async with story.member:
             assert story.entries == ["work 2"]
-        assert broker.asked_of(JoinGroupRequest)[-1].member_id == "given"
+        assert broker.asked_of(m.JoinGroupRequest)[-1].member_id == "given"
 
 
 async def test_a_group_that_never_completes_a_rebalance_ends_the_start() -> None:
@@ -232,7 +229,7 @@ async def test_a_static_member_leaves_only_for_good(*, is_static: bool) -> None:
             await story.member.start()
             await story.member.leave(for_good=for_good, reason="the end")
             assert story.entries == ["work 1", "revoked"] or for_good is not None
-        asked = broker.asked_of(LeaveGroupRequest)
+        asked = broker.asked_of(m.LeaveGroupRequest)
         assert len(asked) == (1 if is_static else 2)
         [member] = asked[-1].members
         assert (member.reason, member.group_instance_id) == (
@@ -256,7 +253,7 @@ async def test_a_dynamic_member_works_with_the_oldest_versions() -> None:
         ScriptedClassicGroup(broker)
         async with Story(broker).member as member:
             assert member.assignment == b"work"
-        assert broker.asked_of(LeaveGroupRequest)[0].member_id == "given"
+        assert broker.asked_of(m.LeaveGroupRequest)[0].member_id == "given"
 
 
 async def test_a_static_member_needs_a_coordinator_that_knows_them() -> None:

@@ -19,8 +19,8 @@ from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, ClientError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.server.harness import ThreadServer, WireClient
 
 pytestmark = pytest.mark.asyncio
@@ -269,9 +269,9 @@ async def test_a_removed_member_loses_its_assignment_and_joins_again(
 
 async def test_only_members_commit(address: str, group: str) -> None:
     host, _, port = address.rpartition(":")
-    topic = CreatableTopic(name=group, num_partitions=1, replication_factor=1)
+    topic = m.CreatableTopic(name=group, num_partitions=1, replication_factor=1)
     with WireClient(host, int(port)) as client:
-        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+        client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
     partition, other = TopicPartition(group, 0), TopicPartition(group, 1)
     one = Member(address, group, "a")
     async with one.member as member:

@@ -10,29 +10,9 @@ import pytest
 from coterie.client import AssignorMember, ClientAssignor
 from coterie.client.client_assignors import assignor_declarations
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor as Declared,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    MemberAssignor,
-    PreparedMember,
-    PreparedTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.schema import Versions
 from tests.broker.server.harness import ThreadServer
 from tests.client.group_script import FOREVER_MS, TOPIC, ScriptedGroup
@@ -44,20 +24,20 @@ KEYS = (
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
     ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
 )
-PREPARED = ConsumerGroupPrepareAssignmentResponse(
+PREPARED = m.ConsumerGroupPrepareAssignmentResponse(
     group_epoch=7,
     assignor_name="mine",
     members=[
-        PreparedMember(
+        m.PreparedMember(
             member_id="m1",
             rack_id="r",
             subscribed_topic_ids=[TOPIC, b"?" * 16],
-            assignor=MemberAssignor(metadata_version=3, metadata_bytes=b"load"),
-            topic_partitions=[TopicPartitions(topic_id=TOPIC, partitions=[1])],
+            assignor=m.MemberAssignor(metadata_version=3, metadata_bytes=b"load"),
+            topic_partitions=[m.TopicPartitions(topic_id=TOPIC, partitions=[1])],
         ),
-        PreparedMember(member_id="m2", subscribed_topic_ids=[TOPIC]),
+        m.PreparedMember(member_id="m2", subscribed_topic_ids=[TOPIC]),
     ],
-    topics=[PreparedTopic(topic_id=TOPIC, topic_name="orders", num_partitions=2)],
+    topics=[m.PreparedTopic(topic_id=TOPIC, topic_name="orders", num_partitions=2)],
 )
 
 Members = Mapping[str, AssignorMember]
@@ -72,7 +52,7 @@ def one_each(members: Members, topics: Mapping[str, int]) -> Assignment:
 
 
 async def installed(
-    function: Any, prepared: ConsumerGroupPrepareAssignmentResponse = PREPARED
+    function: Any, prepared: m.ConsumerGroupPrepareAssignmentResponse = PREPARED
 ) -> tuple[list[Any], int]:
     """Return the requests of a member that computes one assignment, and its last
     epoch."""
@@ -80,9 +60,9 @@ async def installed(
         group = ScriptedGroup(broker)
         broker.versions |= dict.fromkeys(KEYS, Versions(0, 0))
         broker.answers[KEYS[0]] = in_turn(prepared)
-        broker.answers[KEYS[1]] = in_turn(ConsumerGroupInstallAssignmentResponse())
+        broker.answers[KEYS[1]] = in_turn(m.ConsumerGroupInstallAssignmentResponse())
         group.hold = lambda request: (
-            ConsumerGroupHeartbeatResponse(
+            m.ConsumerGroupHeartbeatResponse(
                 member_id=request.member_id,
                 member_epoch=1,
                 heartbeat_interval_ms=FOREVER_MS,
@@ -99,8 +79,8 @@ async def installed(
         )
         wanted = 1 if prepared.error_code else 2
         kinds = (
-            ConsumerGroupPrepareAssignmentRequest,
-            ConsumerGroupInstallAssignmentRequest,
+            m.ConsumerGroupPrepareAssignmentRequest,
+            m.ConsumerGroupInstallAssignmentRequest,
         )
         async with member:
             await broker.until(
@@ -116,7 +96,7 @@ def test_assignors_are_declared_in_full_heartbeats_only() -> None:
     script = MembershipScript(client_assignors=assignor_declarations([assignor]))
     script.member.join()
     assert script.sent().client_assignors == [
-        Declared(
+        m.ClientAssignor(
             name="mine",
             minimum_version=1,
             maximum_version=3,
@@ -131,7 +111,7 @@ def test_assignors_are_declared_in_full_heartbeats_only() -> None:
 def test_the_heartbeat_of_a_member_without_assignors_declares_none() -> None:
     script = MembershipScript()
     script.member.join()
-    assert script.sent() == ConsumerGroupHeartbeatRequest(
+    assert script.sent() == m.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="own-id",
         rebalance_timeout_ms=300_000,
@@ -152,9 +132,9 @@ async def test_a_selected_member_computes_and_installs_the_assignment() -> None:
     assert (prepare.group_id, prepare.member_epoch) == ("g", 1)
     assert (install.group_epoch, install.member_epoch, install.error) == (7, 1, 0)
     assert install.members == [
-        InstalledMember(
+        m.InstalledMember(
             member_id=member_id,
-            partitions=[TopicPartitions(topic_id=TOPIC, partitions=[number])],
+            partitions=[m.TopicPartitions(topic_id=TOPIC, partitions=[number])],
         )
         for number, member_id in enumerate(["m1", "m2"])
     ]
@@ -193,7 +173,7 @@ async def test_a_failed_assignor_is_reported_to_the_coordinator(
     "code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NOT_COORDINATOR]
 )
 async def test_a_rejected_prepare_ends_the_computation(code: ErrorCode) -> None:
-    refused = ConsumerGroupPrepareAssignmentResponse(error_code=code)
+    refused = m.ConsumerGroupPrepareAssignmentResponse(error_code=code)
     (prepare,), last_epoch = await installed(one_each, refused)
     assert prepare.member_epoch == 1
     assert last_epoch == -1
@@ -210,7 +190,7 @@ def lopsided(members: Members, topics: Mapping[str, int]) -> Assignment:
 @pytest.mark.asyncio
 @pytest.mark.fact("E13-02", "E13-03", "E13-04", "E13-05")
 async def test_members_compute_the_assignment_on_a_coterie_server() -> None:
-    topic = CreatableTopic(name="orders", num_partitions=4, replication_factor=1)
+    topic = m.CreatableTopic(name="orders", num_partitions=4, replication_factor=1)
     first, second = RecordedCallbacks(), RecordedCallbacks()
     with ThreadServer(
         group_consumer_heartbeat_interval_ms=20,
@@ -218,7 +198,7 @@ async def test_members_compute_the_assignment_on_a_coterie_server() -> None:
         group_consumer_client_assignors_enable=True,
     ) as server:
         with server.client() as client:
-            client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+            client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         options: dict[str, Any] = {
             "topics": ["orders"],
             "client": OPTIONS,

@@ -17,8 +17,8 @@ from coterie.client.secret import Secret
 from coterie.client.tls import TlsOptions, make_context
 from coterie.errors import AuthenticationFailed, ConnectionLost
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.broker.server.harness import ThreadServer
 from tests.broker.server.secured import (
     MECHANISMS,
@@ -98,7 +98,7 @@ def ask_once(server: ThreadServer, **options: Any) -> None:
     async def send() -> None:
         address = Address(*server.addresses[0])
         connection = await BrokerConnection.open(address, ClientOptions(**options))
-        await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        await connection.call(m.ListGroupsRequest(), m.ListGroupsResponse)
 
     asyncio.run(send())
 
@@ -154,7 +154,7 @@ def test_requests_continue_after_the_session_lifetime(tmp_path: Path) -> None:
         connection = await BrokerConnection.open(address, options)
         planned_s = connection._reauthenticate_at_s - asyncio.get_running_loop().time()
         connection._reauthenticate_at_s = 0.0
-        await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        await connection.call(m.ListGroupsRequest(), m.ListGroupsResponse)
         still = connection.is_open
         connection.close()
         return planned_s, still

@@ -18,20 +18,9 @@ from coterie.errors import (
     MalformedFrame,
     RequestTimedOut,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponseTopic,
-)
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import (
     BRIEF,
@@ -46,17 +35,17 @@ from tests.client.scripted_broker import (
 pytestmark = pytest.mark.asyncio
 
 
-def not_found(code: ErrorCode) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        coordinators=[Coordinator(key="g", node_id=-1, port=-1, error_code=code)]
+def not_found(code: ErrorCode) -> m.FindCoordinatorResponse:
+    return m.FindCoordinatorResponse(
+        coordinators=[m.Coordinator(key="g", node_id=-1, port=-1, error_code=code)]
     )
 
 
-def metadata_of(*brokers: ScriptedBroker) -> MetadataResponse:
+def metadata_of(*brokers: ScriptedBroker) -> m.MetadataResponse:
     """Return metadata with the given brokers."""
-    return MetadataResponse(
+    return m.MetadataResponse(
         brokers=[
-            MetadataResponseBroker(
+            m.MetadataResponseBroker(
                 node_id=broker.node_id, host="127.0.0.1", port=broker.port
             )
             for broker in brokers
@@ -74,9 +63,9 @@ async def test_any_reachable_bootstrap_address_is_used() -> None:
     async with ScriptedBroker() as gone:
         pass
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.METADATA] = in_turn(MetadataResponse())
+        broker.answers[ApiKey.METADATA] = in_turn(m.MetadataResponse())
         cluster = Cluster([gone.bootstrap, broker.bootstrap], OPTIONS)
-        assert await cluster.metadata([]) == MetadataResponse()
+        assert await cluster.metadata([]) == m.MetadataResponse()
         await cluster.close()
 
 
@@ -91,7 +80,7 @@ async def test_all_unreachable_addresses_are_reported() -> None:
 async def test_a_connection_is_reused_and_reopened_after_a_loss() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
-            MetadataResponse(), HANG_UP, MetadataResponse()
+            m.MetadataResponse(), HANG_UP, m.MetadataResponse()
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
         await cluster.metadata([])
@@ -131,12 +120,14 @@ async def test_callers_that_wait_for_a_hanging_broker_share_its_failure() -> Non
 async def test_the_address_of_a_node_is_fetched_from_metadata() -> None:
     async with ScriptedBroker(1) as one, ScriptedBroker(2) as two:
         one.answers[ApiKey.METADATA] = in_turn(metadata_of(one, two))
-        two.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse(error_code=25))
+        two.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse(error_code=25))
         cluster = Cluster(one.bootstrap, OPTIONS)
-        answer = await cluster.call(HeartbeatRequest(), HeartbeatResponse, node_id=2)
+        answer = await cluster.call(
+            m.HeartbeatRequest(), m.HeartbeatResponse, node_id=2
+        )
         assert answer.error_code == 25
         with pytest.raises(ConnectionLost, match="no node 3"):
-            await cluster.call(HeartbeatRequest(), HeartbeatResponse, node_id=3)
+            await cluster.call(m.HeartbeatRequest(), m.HeartbeatResponse, node_id=3)
         await cluster.close()
 
 
@@ -146,11 +137,13 @@ async def test_a_coordinator_is_looked_up_once_in_old_and_new_versions(
 ) -> None:
     async with ScriptedBroker() as broker:
         broker.versions[ApiKey.FIND_COORDINATOR] = Versions(0, version)
-        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse())
         cluster = Cluster(broker.bootstrap, OPTIONS)
         for _ in range(2):
-            await cluster.call_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
-        (asked,) = broker.asked_of(FindCoordinatorRequest)
+            await cluster.call_coordinator(
+                "g", m.HeartbeatRequest(), m.HeartbeatResponse
+            )
+        (asked,) = broker.asked_of(m.FindCoordinatorRequest)
         assert asked.key or asked.coordinator_keys == ["g"]
         assert broker.connection_count == 1
         await cluster.close()
@@ -164,7 +157,7 @@ async def test_a_missing_coordinator_is_looked_up_again() -> None:
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ErrorCode.NOT_COORDINATOR,
         ]
-        there = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        there = broker.found(m.FindCoordinatorRequest(coordinator_keys=["g"]))
         answers = [*map(not_found, codes), HANG_UP, there]
         broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(*answers)
         cluster = Cluster(broker.bootstrap, OPTIONS)
@@ -187,7 +180,7 @@ async def test_an_authorization_error_of_find_coordinator_is_final() -> None:
 
 async def test_a_find_coordinator_response_about_another_group_is_malformed() -> None:
     async with ScriptedBroker() as broker:
-        other = FindCoordinatorResponse(coordinators=[Coordinator(key="other")])
+        other = m.FindCoordinatorResponse(coordinators=[m.Coordinator(key="other")])
         broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: other
         cluster = Cluster(broker.bootstrap, OPTIONS)
         with pytest.raises(MalformedFrame, match="omits group g"):
@@ -209,7 +202,7 @@ async def test_retries_end_with_the_last_error() -> None:
 async def test_a_lost_coordinator_is_looked_up_again() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(
-            HANG_UP, SILENCE, HeartbeatResponse()
+            HANG_UP, SILENCE, m.HeartbeatResponse()
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
         for error, options in ((ConnectionLost, OPTIONS), (RequestTimedOut, IMPATIENT)):
@@ -217,10 +210,10 @@ async def test_a_lost_coordinator_is_looked_up_again() -> None:
             connection._options = options
             with pytest.raises(error):
                 await cluster.call_coordinator(
-                    "g", HeartbeatRequest(), HeartbeatResponse
+                    "g", m.HeartbeatRequest(), m.HeartbeatResponse
                 )
-        await cluster.call_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
-        assert len(broker.asked_of(FindCoordinatorRequest)) == 3
+        await cluster.call_coordinator("g", m.HeartbeatRequest(), m.HeartbeatResponse)
+        assert len(broker.asked_of(m.FindCoordinatorRequest)) == 3
         await cluster.close()
 
 
@@ -229,10 +222,10 @@ async def test_topic_names_are_requested_by_id_and_unknown_ids_omitted() -> None
     known, unknown = b"k" * 16, b"u" * 16
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
-            MetadataResponse(
+            m.MetadataResponse(
                 topics=[
-                    MetadataResponseTopic(name="orders", topic_id=known),
-                    MetadataResponseTopic(
+                    m.MetadataResponseTopic(name="orders", topic_id=known),
+                    m.MetadataResponseTopic(
                         name=None,
                         topic_id=unknown,
                         error_code=ErrorCode.UNKNOWN_TOPIC_ID,
@@ -242,7 +235,7 @@ async def test_topic_names_are_requested_by_id_and_unknown_ids_omitted() -> None
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
         assert await cluster.topic_names([known, unknown]) == {known: "orders"}
-        (asked,) = broker.asked_of(MetadataRequest)
+        (asked,) = broker.asked_of(m.MetadataRequest)
         assert [(each.name, each.topic_id) for each in asked.topics] == [
             (None, known),
             (None, unknown),
@@ -254,7 +247,7 @@ async def test_topic_names_are_requested_by_id_and_unknown_ids_omitted() -> None
 async def test_a_metadata_error_is_raised() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
-            MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+            m.MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
         with pytest.raises(ApiError, match="Metadata: REBOOTSTRAP_REQUIRED"):
@@ -294,11 +287,11 @@ async def test_reconnecting_to_a_cluster_is_retried_for_the_whole_call() -> None
     async with ScriptedBroker() as broker:
         cluster = Cluster(broker.bootstrap, replace(OPTIONS, first_contact_ms=0))
         await cluster.connection()
-        found = Coordinator(
+        found = m.Coordinator(
             key="g", node_id=broker.node_id, host="127.0.0.1", port=broker.port
         )
         broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(
-            HANG_UP, FindCoordinatorResponse(coordinators=[found])
+            HANG_UP, m.FindCoordinatorResponse(coordinators=[found])
         )
         connection = await cluster.coordinator("g")
         assert connection.is_open

@@ -24,20 +24,9 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import (
     HANG_UP,
@@ -66,8 +55,8 @@ async def connect_with_short_timeouts(broker: ScriptedBroker) -> BrokerConnectio
 
 
 async def heartbeat(connection: BrokerConnection, generation: int = 0) -> int:
-    request = HeartbeatRequest(group_id="g", generation_id=generation)
-    answer = await connection.call(request, HeartbeatResponse)
+    request = m.HeartbeatRequest(group_id="g", generation_id=generation)
+    answer = await connection.call(request, m.HeartbeatResponse)
     return answer.error_code
 
 
@@ -76,9 +65,9 @@ async def test_a_request_is_sent_in_the_highest_common_version() -> None:
         broker.versions[ApiKey.HEARTBEAT] = Versions(0, 2)
         broker.versions[ApiKey.LIST_GROUPS] = Versions(2, 99)
         connection = await connect(broker)
-        assert connection.version_of(HeartbeatRequest) == 2
-        assert connection.version_of(ListGroupsRequest) == 5
-        assert connection.version_of(ListGroupsRequest, Versions(0, 3)) == 3
+        assert connection.version_of(m.HeartbeatRequest) == 2
+        assert connection.version_of(m.ListGroupsRequest) == 5
+        assert connection.version_of(m.ListGroupsRequest, Versions(0, 3)) == 3
         connection.close()
 
 
@@ -90,7 +79,7 @@ async def test_a_missing_common_version_is_reported_with_both_ranges() -> None:
         with pytest.raises(UnsupportedByBroker, match="7 to 9; 0 to 4 is needed"):
             await heartbeat(connection)
         with pytest.raises(UnsupportedByBroker, match=r"ListGroups \(Kafka 0.11.0 or"):
-            await connection.call(ListGroupsRequest(), ListGroupsResponse)
+            await connection.call(m.ListGroupsRequest(), m.ListGroupsResponse)
         connection.close()
 
 
@@ -103,7 +92,7 @@ async def test_api_versions_falls_back_to_an_older_version() -> None:
         answer = broker.api_versions()
         broker.answers[ApiKey.API_VERSIONS] = in_turn(refusal, answer)
         connection = await connect(broker)
-        assert connection.version_of(HeartbeatRequest) == 4
+        assert connection.version_of(m.HeartbeatRequest) == 4
         connection.close()
 
 
@@ -117,8 +106,8 @@ async def test_a_rejected_api_versions_request_fails_the_connection() -> None:
 
 
 async def test_requests_are_pipelined_and_each_gets_its_own_response() -> None:
-    def code_of(request: HeartbeatRequest) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code=request.generation_id)
+    def code_of(request: m.HeartbeatRequest) -> m.HeartbeatResponse:
+        return m.HeartbeatResponse(error_code=request.generation_id)
 
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = code_of
@@ -130,7 +119,7 @@ async def test_requests_are_pipelined_and_each_gets_its_own_response() -> None:
 
 async def test_a_cancelled_caller_does_not_affect_other_responses() -> None:
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.HEARTBEAT] = lambda request: HeartbeatResponse(
+        broker.answers[ApiKey.HEARTBEAT] = lambda request: m.HeartbeatResponse(
             error_code=request.generation_id
         )
         connection = await connect(broker)
@@ -153,8 +142,8 @@ async def test_a_request_time_out_closes_the_connection() -> None:
         assert not connection.is_open
 
 
-def read_heartbeat(frame: bytes, at: int, version: int) -> HeartbeatResponse:
-    return decode(HeartbeatResponse, version, frame, at)[0]
+def read_heartbeat(frame: bytes, at: int, version: int) -> m.HeartbeatResponse:
+    return decode(m.HeartbeatResponse, version, frame, at)[0]
 
 
 def post(
@@ -162,19 +151,19 @@ def post(
 ) -> asyncio.Future[Any]:
     """Post a heartbeat; return the future of its outcome, which may be an error."""
     outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    request = HeartbeatRequest(group_id="g", generation_id=generation)
-    version = connection.version_of(HeartbeatRequest)
+    request = m.HeartbeatRequest(group_id="g", generation_id=generation)
+    version = connection.version_of(m.HeartbeatRequest)
     body = encode(request, version)
-    connection.post(HeartbeatRequest, version, body, read, outcome.set_result)
+    connection.post(m.HeartbeatRequest, version, body, read, outcome.set_result)
     return outcome
 
 
 async def test_requests_are_sent_in_the_order_of_one_task() -> None:
     generations: list[int] = []
 
-    def code_of(request: HeartbeatRequest) -> HeartbeatResponse:
+    def code_of(request: m.HeartbeatRequest) -> m.HeartbeatResponse:
         generations.append(request.generation_id)
-        return HeartbeatResponse(error_code=request.generation_id)
+        return m.HeartbeatResponse(error_code=request.generation_id)
 
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = code_of
@@ -201,9 +190,9 @@ async def test_a_sent_request_times_out_as_a_call_does() -> None:
 
 async def test_a_later_request_has_its_own_time() -> None:
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse(), SILENCE)
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse(), SILENCE)
         connection = await connect_with_short_timeouts(broker)
-        assert await post(connection) == HeartbeatResponse()
+        assert await post(connection) == m.HeartbeatResponse()
         assert isinstance(await post(connection), RequestTimedOut)
 
 
@@ -212,7 +201,7 @@ async def test_a_response_that_cannot_be_read_closes_the_connection() -> None:
         raise MalformedFrame("no")
 
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse())
         connection = await connect(broker)
         assert isinstance(await post(connection, read=read), MalformedFrame)
         assert not connection.is_open
@@ -269,30 +258,34 @@ async def test_a_response_with_too_many_elements_closes_the_connection() -> None
         )
         connection = await connect(broker)
         with pytest.raises(MalformedFrame, match=f"{count} elements; only"):
-            await connection.call(ListGroupsRequest(), ListGroupsResponse)
+            await connection.call(m.ListGroupsRequest(), m.ListGroupsResponse)
         assert not connection.is_open
 
 
 @pytest.mark.slow
 async def test_large_responses_of_large_clusters_are_decoded() -> None:
-    groups = [ListedGroup(group_id=f"group-{n}") for n in range(100_000)]
-    partition = MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
-    topic = MetadataResponseTopic(name="t", partitions=[partition] * 100)
+    groups = [m.ListedGroup(group_id=f"group-{n}") for n in range(100_000)]
+    partition = m.MetadataResponsePartition(
+        replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+    )
+    topic = m.MetadataResponseTopic(name="t", partitions=[partition] * 100)
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.LIST_GROUPS] = in_turn(ListGroupsResponse(groups=groups))
+        broker.answers[ApiKey.LIST_GROUPS] = in_turn(
+            m.ListGroupsResponse(groups=groups)
+        )
         broker.answers[ApiKey.METADATA] = in_turn(
-            MetadataResponse(topics=[topic] * 2_000)
+            m.MetadataResponse(topics=[topic] * 2_000)
         )
         connection = await connect(broker)
-        listed = await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        listed = await connection.call(m.ListGroupsRequest(), m.ListGroupsResponse)
         assert listed.groups == groups
-        metadata = await connection.call(MetadataRequest(), MetadataResponse)
+        metadata = await connection.call(m.MetadataRequest(), m.MetadataResponse)
         assert sum(len(one.partitions) for one in metadata.topics) == 200_000
 
 
 async def test_an_unexpected_response_closes_the_connection() -> None:
     async with ScriptedBroker() as broker:
-        said = HeartbeatResponse()
+        said = m.HeartbeatResponse()
         broker.answers[ApiKey.HEARTBEAT] = in_turn(said)
         connection = await connect(broker)
         connection.data_received(b"\0\0\0\x04\0\0\0\x07")
@@ -341,7 +334,7 @@ async def test_a_throttled_client_delays_its_next_request() -> None:
     (KIP-219)."""
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(
-            HeartbeatResponse(throttle_time_ms=600_000), HeartbeatResponse()
+            m.HeartbeatResponse(throttle_time_ms=600_000), m.HeartbeatResponse()
         )
         connection = await connect(broker)
         assert await heartbeat(connection) == 0
@@ -353,7 +346,7 @@ async def test_a_throttled_client_delays_its_next_request() -> None:
 
 async def test_backpressure_delays_requests() -> None:
     async with ScriptedBroker() as broker:
-        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse())
         connection = await connect(broker)
         connection.pause_writing()
         call = asyncio.create_task(heartbeat(connection))

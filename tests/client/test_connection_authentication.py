@@ -13,10 +13,8 @@ from coterie.client.options import ClientOptions
 from coterie.client.sasl import Credentials, OAuthBearer, Plain
 from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed, ConnectionLost
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeResponse
 from tests.client.scripted_broker import HANG_UP, SILENCE, ScriptedBroker, in_turn
 
 pytestmark = pytest.mark.asyncio
@@ -28,12 +26,12 @@ HOUR_MS = 3_600_000
 def accepting(broker: ScriptedBroker, *answers: Any) -> None:
     """Make a broker accept PLAIN and send the given responses to tokens."""
     broker.answers[ApiKey.SASL_HANDSHAKE] = in_turn(
-        SaslHandshakeResponse(mechanisms=["PLAIN"])
+        m.SaslHandshakeResponse(mechanisms=["PLAIN"])
     )
     broker.answers[ApiKey.SASL_AUTHENTICATE] = in_turn(
-        *(answers or [SaslAuthenticateResponse()])
+        *(answers or [m.SaslAuthenticateResponse()])
     )
-    broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+    broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse())
 
 
 async def connect(
@@ -44,7 +42,9 @@ async def connect(
 
 
 async def heartbeat(connection: BrokerConnection) -> int:
-    answer = await connection.call(HeartbeatRequest(group_id="g"), HeartbeatResponse)
+    answer = await connection.call(
+        m.HeartbeatRequest(group_id="g"), m.HeartbeatResponse
+    )
     return answer.error_code
 
 
@@ -67,7 +67,7 @@ async def test_authentication_precedes_other_requests() -> None:
 
 async def test_a_rejected_authentication_has_the_brokers_message() -> None:
     async with ScriptedBroker() as broker:
-        said = SaslAuthenticateResponse(error_code=58, error_message="no such luck")
+        said = m.SaslAuthenticateResponse(error_code=58, error_message="no such luck")
         accepting(broker, said)
         with pytest.raises(AuthenticationFailed, match="rejects PLAIN: no such luck"):
             await connect(broker)
@@ -76,7 +76,7 @@ async def test_a_rejected_authentication_has_the_brokers_message() -> None:
 
 async def test_a_rejected_authentication_without_a_message_has_its_code() -> None:
     async with ScriptedBroker() as broker:
-        accepting(broker, SaslAuthenticateResponse(error_code=58))
+        accepting(broker, m.SaslAuthenticateResponse(error_code=58))
         with pytest.raises(AuthenticationFailed, match="SASL_AUTHENTICATION_FAILED"):
             await connect(broker)
 
@@ -93,7 +93,7 @@ async def test_an_unsupported_mechanism_is_reported(code: int, why: str) -> None
     async with ScriptedBroker() as broker:
         accepting(broker)
         broker.answers[ApiKey.SASL_HANDSHAKE] = in_turn(
-            SaslHandshakeResponse(
+            m.SaslHandshakeResponse(
                 error_code=code, mechanisms=["SCRAM-SHA-512", "OAUTHBEARER"]
             )
         )
@@ -110,8 +110,8 @@ async def test_a_connection_lost_during_authentication_is_retriable() -> None:
 
 
 async def test_a_rejected_token_is_reported_with_the_brokers_json() -> None:
-    said = SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}')
-    refused = SaslAuthenticateResponse(error_code=58, error_message="invalid_token")
+    said = m.SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}')
+    refused = m.SaslAuthenticateResponse(error_code=58, error_message="invalid_token")
     async with ScriptedBroker() as broker:
         accepting(broker, said, refused)
         with pytest.raises(AuthenticationFailed, match="OAUTHBEARER: invalid_token"):
@@ -125,7 +125,7 @@ async def test_a_rejected_token_is_reported_with_the_brokers_json() -> None:
 async def renewable(broker: ScriptedBroker, *later: Any) -> BrokerConnection:
     """Open a connection whose session is about to expire; `later` are the next
     responses."""
-    lasting = SaslAuthenticateResponse(session_lifetime_ms=HOUR_MS)
+    lasting = m.SaslAuthenticateResponse(session_lifetime_ms=HOUR_MS)
     accepting(broker, lasting, *(later or [lasting]))
     connection = await connect(broker)
     connection._reauthenticate_at_s = 0.0
@@ -171,7 +171,7 @@ async def test_a_cancelled_request_does_not_stop_the_reauthentication() -> None:
 
 async def test_a_rejected_reauthentication_closes_the_connection() -> None:
     async with ScriptedBroker() as broker:
-        refused = SaslAuthenticateResponse(error_code=58, error_message="not again")
+        refused = m.SaslAuthenticateResponse(error_code=58, error_message="not again")
         connection = await renewable(broker, refused)
         told = await asyncio.gather(
             heartbeat(connection), heartbeat(connection), return_exceptions=True

@@ -10,12 +10,9 @@ import pytest
 from coterie.client import GroupMember, MemberState
 from coterie.client.group_member import fresh_member_id
 from coterie.errors import ApiError, ClientError, ConnectionLost, UnsupportedByBroker
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.schema import Versions
 from tests.client.group_script import TOPIC, ScriptedGroup
 from tests.client.recorded_callbacks import RecordedCallbacks, of
@@ -51,12 +48,12 @@ async def test_a_member_joins_acknowledges_revokes_commits_and_leaves() -> None:
             assert member.assignment == of("orders", 0)
             assert member.group_id == "g"
         assert [type(request) for request in broker.asked] == [
-            FindCoordinatorRequest,
-            ConsumerGroupHeartbeatRequest,  # join
-            MetadataRequest,
-            ConsumerGroupHeartbeatRequest,  # acknowledge
-            OffsetCommitRequest,
-            ConsumerGroupHeartbeatRequest,  # leave
+            m.FindCoordinatorRequest,
+            m.ConsumerGroupHeartbeatRequest,  # join
+            m.MetadataRequest,
+            m.ConsumerGroupHeartbeatRequest,  # acknowledge
+            m.OffsetCommitRequest,
+            m.ConsumerGroupHeartbeatRequest,  # leave
         ]
         assert group.epochs == [0, 1, -1]
         assert group.committed == [(1, 42)]
@@ -105,7 +102,7 @@ async def test_a_fenced_member_loses_its_partitions_and_rejoins_with_its_id() ->
             await recorded.wait_for("assigned", of("orders", 3))
             assert recorded.entries[1] == ("lost", of("orders", 0))
             assert group.committed == []
-        asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
+        asked = broker.asked_of(m.ConsumerGroupHeartbeatRequest)
         assert {request.member_id for request in asked} == {member.member_id}
 
 
@@ -146,7 +143,7 @@ async def test_an_old_coordinator_assigns_the_member_id() -> None:
         ScriptedGroup(broker)
         async with member_of(broker, RecordedCallbacks()) as member:
             assert member.member_id == "given-id"
-        asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
+        asked = broker.asked_of(m.ConsumerGroupHeartbeatRequest)
         assert asked[0].member_id == ""
 
 
@@ -165,7 +162,7 @@ async def test_an_unresolved_topic_id_is_requested_again() -> None:
         group = ScriptedGroup(broker)
         group.names = {}
         async with member_of(broker, recorded):
-            await broker.until(lambda: len(broker.asked_of(MetadataRequest)) > 1)
+            await broker.until(lambda: len(broker.asked_of(m.MetadataRequest)) > 1)
             assert recorded.entries == []
             group.names = {TOPIC: "orders"}
             await recorded.wait_for("assigned", of("orders", 0))
@@ -176,9 +173,9 @@ async def test_a_failed_request_for_topic_names_is_retried() -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         answer = broker.answers[ApiKey.METADATA]
-        refused = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+        refused = m.MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         broker.answers[ApiKey.METADATA] = lambda request: (
-            answer(request) if len(broker.asked_of(MetadataRequest)) > 1 else refused
+            answer(request) if len(broker.asked_of(m.MetadataRequest)) > 1 else refused
         )
         async with member_of(broker, recorded):
             await recorded.wait_for("assigned", of("orders", 0))
@@ -191,12 +188,12 @@ async def test_leaving_silently_requires_no_coordinator() -> None:
         member = member_of(broker, recorded)
         await member.start()
         await group.acknowledged()
-        nobody = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        nobody = broker.found(m.FindCoordinatorRequest(coordinator_keys=["g"]))
         nobody.coordinators[0].error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: nobody
         group.heartbeats = [ErrorCode.NOT_COORDINATOR]
         asking = asyncio.create_task(member.subscribe(["more"]))
-        await broker.until(lambda: len(broker.asked_of(FindCoordinatorRequest)) > 2)
+        await broker.until(lambda: len(broker.asked_of(m.FindCoordinatorRequest)) > 2)
         await member.leave(for_good=False)
         with pytest.raises(ClientError, match="is not in group g"):
             await asking
@@ -254,7 +251,7 @@ async def test_an_authorization_error_ends_the_membership() -> None:
         await member.start()
         await group.acknowledged()
         group.heartbeats = [ErrorCode.NOT_COORDINATOR]
-        refused = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        refused = broker.found(m.FindCoordinatorRequest(coordinator_keys=["g"]))
         refused.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: refused
         with pytest.raises(ApiError):

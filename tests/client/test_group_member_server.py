@@ -16,14 +16,8 @@ import pytest
 from coterie.client import GroupMember, MemberState
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.client.recorded_callbacks import Entry, RecordedCallbacks, of
 from tests.client.scripted_broker import OPTIONS, WAIT_S
@@ -46,10 +40,10 @@ class Stage:
         self.topic("orders")
 
     def topic(self, name: str, partitions: int = 4) -> None:
-        topic = CreatableTopic(
+        topic = m.CreatableTopic(
             name=name + self.suffix, num_partitions=partitions, replication_factor=1
         )
-        self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
+        self.ask(m.CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
 
     def of(self, topic: str, *numbers: int) -> Partitions:
         return of(topic + self.suffix, *numbers)
@@ -160,7 +154,7 @@ async def test_a_removed_member_loses_everything_and_rejoins(stage: Stage) -> No
         await quiet(member)
         member_id = member.member_id
         stage.ask(
-            ConsumerGroupHeartbeatRequest(
+            m.ConsumerGroupHeartbeatRequest(
                 group_id=member.group_id, member_id=member_id, member_epoch=-1
             )
         )
@@ -235,10 +229,10 @@ async def test_only_added_partitions_are_assigned(
     recorded = stage.recorded("it")
     async with stage.member(recorded):
         await recorded.wait_for("assigned", stage.of("orders", 0, 1, 2, 3))
-        grown = CreatePartitionsTopic(
+        grown = m.CreatePartitionsTopic(
             name=f"orders{stage.suffix}", count=6, assignments=None
         )
-        stage.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=LIMIT_MS))
+        stage.ask(m.CreatePartitionsRequest(topics=[grown], timeout_ms=LIMIT_MS))
         await recorded.wait_for("assigned", stage.of("orders", 4, 5))
         assert len(recorded.entries) == 2
 
@@ -249,8 +243,8 @@ async def test_a_recreated_topic_is_revoked_and_assigned_by_its_new_id(
     recorded = stage.recorded("it")
     async with stage.member(recorded):
         await recorded.wait_for("assigned", stage.of("orders", 0, 1, 2, 3))
-        gone = DeleteTopicState(name=f"orders{stage.suffix}")
-        stage.ask(DeleteTopicsRequest(topics=[gone], timeout_ms=LIMIT_MS))
+        gone = m.DeleteTopicState(name=f"orders{stage.suffix}")
+        stage.ask(m.DeleteTopicsRequest(topics=[gone], timeout_ms=LIMIT_MS))
         await recorded.wait_for("revoked", stage.of("orders", 0, 1, 2, 3))
         stage.topic("orders", 1)
         await recorded.wait_for("assigned", stage.of("orders", 0))

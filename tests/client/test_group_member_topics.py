@@ -13,12 +13,8 @@ import pytest
 
 from coterie.broker.coordinator.consumer import subscriptions
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.server.harness import ThreadServer
 from tests.client.test_group_member_server import INTERVAL_MS, LIMIT_MS, Stage
 
@@ -29,18 +25,18 @@ class TopicStage(Stage):
     """A stage with changing topics."""
 
     def grow(self, name: str, partitions: int) -> None:
-        topic = CreatePartitionsTopic(
+        topic = m.CreatePartitionsTopic(
             name=name + self.suffix, count=partitions, assignments=None
         )
         self.ask(
-            CreatePartitionsRequest(
+            m.CreatePartitionsRequest(
                 topics=[topic], timeout_ms=LIMIT_MS, validate_only=False
             )
         )
 
     def delete(self, name: str) -> None:
-        topic = DeleteTopicState(name=name + self.suffix)
-        self.ask(DeleteTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
+        topic = m.DeleteTopicState(name=name + self.suffix)
+        self.ask(m.DeleteTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
 
     def pattern(self, text: str) -> str:
         return text + self.suffix

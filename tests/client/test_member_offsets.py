@@ -10,17 +10,9 @@ import pytest
 from coterie.client import GroupMember, OffsetAndMetadata
 from coterie.errors import ApiError, CommitRefused, RequestTimedOut, UnsupportedByBroker
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.schema import Versions
 from tests.client.group_script import ScriptedGroup
 from tests.client.recorded_callbacks import RecordedCallbacks, of
@@ -50,21 +42,21 @@ def member_of(
 
 def fetched(
     code: ErrorCode = ErrorCode.NONE, partition_code: ErrorCode = ErrorCode.NONE
-) -> OffsetFetchResponse:
+) -> m.OffsetFetchResponse:
     """Return offset 7 of partition 0, and none of partition 1."""
     partitions = [
-        OffsetFetchResponsePartitions(
+        m.OffsetFetchResponsePartitions(
             partition_index=0,
             committed_offset=7,
             committed_leader_epoch=2,
             metadata="m",
             error_code=partition_code,
         ),
-        OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
+        m.OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
     ]
-    topics = [OffsetFetchResponseTopics(name="orders", partitions=partitions)]
-    group = OffsetFetchResponseGroup(group_id="g", error_code=code, topics=topics)
-    return OffsetFetchResponse(groups=[group])
+    topics = [m.OffsetFetchResponseTopics(name="orders", partitions=partitions)]
+    group = m.OffsetFetchResponseGroup(group_id="g", error_code=code, topics=topics)
+    return m.OffsetFetchResponse(groups=[group])
 
 
 async def test_a_commit_contains_member_id_and_epoch() -> None:
@@ -79,7 +71,7 @@ async def test_a_commit_contains_member_id_and_epoch() -> None:
                     TopicPartition("more", 0): 7,
                 }
             )
-        (asked,) = broker.asked_of(OffsetCommitRequest)
+        (asked,) = broker.asked_of(m.OffsetCommitRequest)
         assert (asked.group_id, asked.group_instance_id) == ("g", "i")
         assert asked.member_id == member.member_id
         assert asked.generation_id_or_member_epoch == 1
@@ -138,7 +130,7 @@ async def test_a_commit_is_retried_when_the_coordinator_moved_or_loads() -> None
             ]
             await member.commit({ORDERS_0: 5})
         assert group.committed == [(1, 5)] * 3
-        assert len(broker.asked_of(FindCoordinatorRequest)) == 2
+        assert len(broker.asked_of(m.FindCoordinatorRequest)) == 2
 
 
 async def test_a_commit_outside_the_group_raises_without_a_request() -> None:
@@ -209,7 +201,7 @@ async def test_committed_offsets_are_fetched_with_member_epoch_and_require_stabl
         async with member_of(broker, RecordedCallbacks()) as member:
             found = await member.committed([ORDERS_0, ORDERS_1])
         assert found == {ORDERS_0: OffsetAndMetadata(7, 2, "m"), ORDERS_1: None}
-        (asked,) = broker.asked_of(OffsetFetchRequest)
+        (asked,) = broker.asked_of(m.OffsetFetchRequest)
         assert asked.require_stable
         assert asked.groups[0].member_id == member.member_id
         assert asked.groups[0].member_epoch == 1
@@ -236,7 +228,7 @@ async def test_a_fetch_at_a_stale_epoch_is_retried_at_the_next_epoch() -> None:
             await recorded.wait_for("assigned", of("orders", 0))
             group.epoch = 2
             assert (await member.committed([ORDERS_0]))[ORDERS_0] is not None
-        asked = broker.asked_of(OffsetFetchRequest)
+        asked = broker.asked_of(m.OffsetFetchRequest)
         assert [each.groups[0].member_epoch for each in asked] == [1, 2]
 
 
@@ -247,7 +239,7 @@ async def test_a_fetch_waits_for_a_transaction_to_end() -> None:
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(unstable, unstable, fetched())
         async with member_of(broker, RecordedCallbacks()) as member:
             await member.committed([ORDERS_0])
-        assert len(broker.asked_of(OffsetFetchRequest)) == 3
+        assert len(broker.asked_of(m.OffsetFetchRequest)) == 3
 
 
 @pytest.mark.parametrize(
@@ -257,7 +249,7 @@ async def test_a_fetch_waits_for_a_transaction_to_end() -> None:
         fetched(partition_code=ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ],
 )
-async def test_an_offset_fetch_error_is_raised(answer: OffsetFetchResponse) -> None:
+async def test_an_offset_fetch_error_is_raised(answer: m.OffsetFetchResponse) -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(answer)

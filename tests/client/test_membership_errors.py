@@ -14,10 +14,8 @@ from coterie.client.member_states import (
 )
 from coterie.client.membership import LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatResponse,
-)
 from tests.client.membership_script import (
     INTERVAL_MS,
     OWN_ID,
@@ -191,7 +189,7 @@ def test_an_error_that_is_not_retriable_ends_the_membership(code: ErrorCode) -> 
 @pytest.mark.fact("E7-73")
 def test_an_unknown_error_code_ends_the_membership() -> None:
     script = stable()
-    answer = ConsumerGroupHeartbeatResponse(error_code=9_999)
+    answer = m.ConsumerGroupHeartbeatResponse(error_code=9_999)
     script.member.answered(answer, script.now_ms)
     assert script.member.state is MemberState.FATAL
 

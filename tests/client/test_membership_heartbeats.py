@@ -6,7 +6,7 @@ import pytest
 
 from coterie.client.member_states import MemberState, Subscription
 from coterie.errors import UnsupportedByBroker
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire import messages as m
 from tests.client.membership_script import (
     INTERVAL_MS,
     OTHER,
@@ -18,9 +18,9 @@ from tests.client.membership_script import (
 )
 
 
-def bare(epoch: int, member_id: str = OWN_ID) -> ConsumerGroupHeartbeatRequest:
+def bare(epoch: int, member_id: str = OWN_ID) -> m.ConsumerGroupHeartbeatRequest:
     """Return a heartbeat without changes."""
-    return ConsumerGroupHeartbeatRequest(
+    return m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id=member_id, member_epoch=epoch
     )
 
@@ -32,7 +32,7 @@ def test_the_joining_heartbeat_is_sent_immediately_with_all_fields() -> None:
     )
     assert script.wait_ms is None
     script.member.join()
-    assert script.sent() == ConsumerGroupHeartbeatRequest(
+    assert script.sent() == m.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id=OWN_ID,
         member_epoch=0,

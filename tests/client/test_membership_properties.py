@@ -20,8 +20,8 @@ from coterie.client.member_states import (
     Subscription,
 )
 from coterie.client.membership import LEAVE_EPOCH
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.client.membership_script import (
     NAMES,
     OTHER,
@@ -56,7 +56,7 @@ class Play:
         self.member = self.script.member
         self.held: Partitions = frozenset()
         self.step: Step | None = None
-        self.request: ConsumerGroupHeartbeatRequest | None = None
+        self.request: m.ConsumerGroupHeartbeatRequest | None = None
         self.epoch = 0
         self.member.join()
 
@@ -76,7 +76,7 @@ class Play:
         self.request = self.script.sent_later()
         self.check_member(self.request)
 
-    def check_member(self, request: ConsumerGroupHeartbeatRequest) -> None:
+    def check_member(self, request: m.ConsumerGroupHeartbeatRequest) -> None:
         """Check the member ID, the partitions and the subscription in a heartbeat."""
         assert request.member_id == OWN_ID
         if request.topic_partitions is not None:

@@ -11,19 +11,9 @@ from coterie.client.admin.leaders import UNKNOWN_TRIES
 from coterie.client.producer import NewRecord, Producer, ProducerOptions
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from coterie.wire.record_batch import BatchHeader, decode_records, read_header
 from tests.client.admin.scripted_cluster import ScriptedCluster
 
@@ -40,8 +30,8 @@ class Log:
         self.refusals: list[ErrorCode] = []
         self.on_refusal: Callable[[], object] = bool
 
-    def answer(self, node_id: int) -> Callable[[ProduceRequest], ProduceResponse]:
-        def produce(request: ProduceRequest) -> ProduceResponse:
+    def answer(self, node_id: int) -> Callable[[m.ProduceRequest], m.ProduceResponse]:
+        def produce(request: m.ProduceRequest) -> m.ProduceResponse:
             (topic,) = request.topic_data
             (data,) = topic.partition_data
             assert data.records is not None
@@ -51,15 +41,15 @@ class Log:
             code = self.refusals.pop(0) if self.refusals else ErrorCode.NONE
             if code:
                 self.on_refusal()
-            part = PartitionProduceResponse(index=0, error_code=code, base_offset=10)
-            answer = TopicProduceResponse(name="t", partition_responses=[part])
-            return ProduceResponse(responses=[answer])
+            part = m.PartitionProduceResponse(index=0, error_code=code, base_offset=10)
+            answer = m.TopicProduceResponse(name="t", partition_responses=[part])
+            return m.ProduceResponse(responses=[answer])
 
         return produce
 
 
-def new_id(_: InitProducerIdRequest) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=77, producer_epoch=3)
+def new_id(_: m.InitProducerIdRequest) -> m.InitProducerIdResponse:
+    return m.InitProducerIdResponse(producer_id=77, producer_epoch=3)
 
 
 @pytest.fixture
@@ -100,7 +90,7 @@ async def test_a_topic_that_was_just_created_is_requested_again(
     nodes.refused["t"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     requests = 0
 
-    def metadata(request: MetadataRequest) -> MetadataResponse:
+    def metadata(request: m.MetadataRequest) -> m.MetadataResponse:
         nonlocal requests
         if any(topic.name == "t" for topic in request.topics or ()):
             requests += 1
@@ -124,7 +114,7 @@ async def test_a_topic_without_a_right_is_requested_once(
     asked = [
         request
         for broker in nodes.brokers
-        for request in broker.asked_of(MetadataRequest)
+        for request in broker.asked_of(m.MetadataRequest)
         if any(topic.name == "t" for topic in request.topics or ())
     ]
     assert len(asked) == 1

@@ -9,15 +9,9 @@ import pytest
 from coterie.client.record_reader import RecordReader
 from coterie.errors import ApiError, ClientError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -43,13 +37,13 @@ def batch(first: int, *values: bytes, producer: int = -1) -> bytes:
 
 def part(
     data: bytes, *, partition: int = 0, code: int = 0, aborted: tuple[int, int] = (0, 0)
-) -> PartitionData:
+) -> m.PartitionData:
     transactions = []
     if aborted[0]:
         transactions = [
-            AbortedTransaction(producer_id=aborted[0], first_offset=aborted[1])
+            m.AbortedTransaction(producer_id=aborted[0], first_offset=aborted[1])
         ]
-    return PartitionData(
+    return m.PartitionData(
         partition_index=partition,
         error_code=code,
         aborted_transactions=transactions,
@@ -57,17 +51,17 @@ def part(
     )
 
 
-def answers(*parts: PartitionData) -> Callable[[FetchRequest], FetchResponse]:
-    topic = FetchableTopicResponse(topic="t", partitions=list(parts))
-    return lambda _: FetchResponse(responses=[topic])
+def answers(*parts: m.PartitionData) -> Callable[[m.FetchRequest], m.FetchResponse]:
+    topic = m.FetchableTopicResponse(topic="t", partitions=list(parts))
+    return lambda _: m.FetchResponse(responses=[topic])
 
 
 def aborted_answers(
     data: bytes, aborted: tuple[int, int]
-) -> Callable[[FetchRequest], FetchResponse]:
+) -> Callable[[m.FetchRequest], m.FetchResponse]:
     """Answer as a broker, which names aborted transactions to read_committed only."""
 
-    def answer(request: FetchRequest) -> FetchResponse:
+    def answer(request: m.FetchRequest) -> m.FetchResponse:
         named = aborted if request.isolation_level else (0, 0)
         return answers(part(data, aborted=named))(request)
 

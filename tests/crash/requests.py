@@ -4,35 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from coterie.wire.record_batch import (
     NO_PRODUCER,
     TRANSACTIONAL,
@@ -72,23 +45,23 @@ def checked(code: int) -> None:
 def create_topics(client: WireClient) -> None:
     """Create the topics of the load."""
     topics = [
-        CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         for name in (PLAIN, TXN)
     ]
-    answer = client.call(CreateTopicsRequest(topics=topics, timeout_ms=MAX_WAIT_MS))
+    answer = client.call(m.CreateTopicsRequest(topics=topics, timeout_ms=MAX_WAIT_MS))
     for topic in answer.topics:
         checked(topic.error_code)
 
 
 def produce_request(
     topic: str, values: list[int], producer: Producer = NO_PRODUCER
-) -> ProduceRequest:
+) -> m.ProduceRequest:
     """Encode a batch with a record for each value."""
     records = [
         LogRecord(at, 1, b"key", b"%d" % value) for at, value in enumerate(values)
     ]
     transactional = producer.producer_id >= 0
-    data = PartitionProduceData(
+    data = m.PartitionProduceData(
         index=0,
         records=encode_batch(
             records,
@@ -96,11 +69,11 @@ def produce_request(
             attributes=TRANSACTIONAL if transactional else 0,
         ),
     )
-    return ProduceRequest(
+    return m.ProduceRequest(
         transactional_id=TRANSACTIONAL_ID if transactional else None,
         acks=-1,
         timeout_ms=MAX_WAIT_MS,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        topic_data=[m.TopicProduceData(name=topic, partition_data=[data])],
     )
 
 
@@ -109,22 +82,22 @@ def produced(answer: Any) -> None:
     checked(answer.responses[0].partition_responses[0].error_code)
 
 
-def commit_request(offset: int) -> OffsetCommitRequest:
+def commit_request(offset: int) -> m.OffsetCommitRequest:
     """Commit an offset of PLAIN-0 for GROUP."""
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
-    topic = OffsetCommitRequestTopic(name=PLAIN, partitions=[partition])
-    return OffsetCommitRequest(
+    topic = m.OffsetCommitRequestTopic(name=PLAIN, partitions=[partition])
+    return m.OffsetCommitRequest(
         group_id=GROUP, generation_id_or_member_epoch=-1, topics=[topic]
     )
 
 
 def committed(client: WireClient, group_id: str) -> int:
     """Return the committed offset of PLAIN-0; -1 for none."""
-    group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    group = m.OffsetFetchRequestGroup(group_id=group_id, topics=None)
     while True:
-        answer = client.call(OffsetFetchRequest(groups=[group]), 8)
+        answer = client.call(m.OffsetFetchRequest(groups=[group]), 8)
         [found] = answer.groups
         if found.error_code not in RETRY:
             break
@@ -134,7 +107,7 @@ def committed(client: WireClient, group_id: str) -> int:
 
 def begin(client: WireClient) -> Producer:
     """Initialize TRANSACTIONAL_ID, which aborts its ongoing transaction."""
-    request = InitProducerIdRequest(
+    request = m.InitProducerIdRequest(
         transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000
     )
     while True:
@@ -152,11 +125,11 @@ def transaction(client: WireClient, producer: Producer, number: int) -> None:
         "producer_epoch": producer.producer_epoch,
     }
     added = client.call(
-        AddPartitionsToTxnRequest(
+        m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=TRANSACTIONAL_ID,
             v3_and_below_producer_id=producer.producer_id,
             v3_and_below_producer_epoch=producer.producer_epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=TXN, partitions=[0])],
+            v3_and_below_topics=[m.AddPartitionsToTxnTopic(name=TXN, partitions=[0])],
         ),
         3,
     )
@@ -164,14 +137,14 @@ def transaction(client: WireClient, producer: Producer, number: int) -> None:
     checked(topic.results_by_partition[0].partition_error_code)
     produced(client.call(produce_request(TXN, [number] * COPIES, producer), 11))
     named = {"transactional_id": TRANSACTIONAL_ID, "group_id": TXN_GROUP, **identity}
-    checked(client.call(AddOffsetsToTxnRequest(**named), 3).error_code)
-    partition = TxnOffsetCommitRequestPartition(
+    checked(client.call(m.AddOffsetsToTxnRequest(**named), 3).error_code)
+    partition = m.TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=number, committed_metadata=""
     )
     answer = client.call(
-        TxnOffsetCommitRequest(
+        m.TxnOffsetCommitRequest(
             **named,
-            topics=[TxnOffsetCommitRequestTopic(name=PLAIN, partitions=[partition])],
+            topics=[m.TxnOffsetCommitRequestTopic(name=PLAIN, partitions=[partition])],
         ),
         3,
     )
@@ -180,7 +153,7 @@ def transaction(client: WireClient, producer: Producer, number: int) -> None:
 
 def end(client: WireClient, producer: Producer, *, commit: bool) -> None:
     """End the ongoing transaction."""
-    request = EndTxnRequest(
+    request = m.EndTxnRequest(
         transactional_id=TRANSACTIONAL_ID,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -194,14 +167,14 @@ def read(client: WireClient, topic: str) -> list[int]:
     values: list[int] = []
     offset = 0
     while True:
-        partition = FetchPartition(
+        partition = m.FetchPartition(
             partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
         )
         answer = client.call(
-            FetchRequest(
+            m.FetchRequest(
                 max_wait_ms=0,
                 isolation_level=READ_COMMITTED,
-                topics=[FetchTopic(topic=topic, partitions=[partition])],
+                topics=[m.FetchTopic(topic=topic, partitions=[partition])],
             ),
             12,
         )

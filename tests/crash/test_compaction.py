@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire import messages as m
 from coterie.wire.record_batch import decode_records, split_batches
 from tests.broker.server.harness import WireClient
 from tests.crash import requests
@@ -27,11 +27,11 @@ WAIT_S = 120
 
 def offset_records(client: WireClient) -> int:
     """Return the number of records in `__consumer_offsets`, without markers."""
-    partition = FetchPartition(
+    partition = m.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=requests.FETCH_BYTES
     )
-    topic = FetchTopic(topic="__consumer_offsets", partitions=[partition])
-    answer = client.call(FetchRequest(max_wait_ms=0, topics=[topic]), 12)
+    topic = m.FetchTopic(topic="__consumer_offsets", partitions=[partition])
+    answer = client.call(m.FetchRequest(max_wait_ms=0, topics=[topic]), 12)
     [data] = answer.responses[0].partitions
     requests.checked(data.error_code)
     return sum(

@@ -15,12 +15,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import WireClient
 from tests.crash import requests
@@ -104,21 +99,21 @@ class Cycle:
 def create(server: ServerProcess) -> None:
     """Create the topics that do not exist yet, and wait for the coordinator."""
     topics = [
-        CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         for name in (PLAIN, TXN, BULK)
     ]
     with server.client() as client:
-        client.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+        client.call(m.CreateTopicsRequest(topics=topics, timeout_ms=30_000))
         for group in (GROUP, TXN_GROUP):
             requests.committed(client, group)  # waits until the coordinator is loaded
 
 
 def delete_bulk(server: ServerProcess) -> None:
     """Free the space, so that the store stays small."""
-    partition = DeleteRecordsPartition(partition_index=0, offset=ALL)
-    topic = DeleteRecordsTopic(name=BULK, partitions=[partition])
+    partition = m.DeleteRecordsPartition(partition_index=0, offset=ALL)
+    topic = m.DeleteRecordsTopic(name=BULK, partitions=[partition])
     with server.client() as client:
-        answer = client.call(DeleteRecordsRequest(topics=[topic], timeout_ms=30_000))
+        answer = client.call(m.DeleteRecordsRequest(topics=[topic], timeout_ms=30_000))
         requests.checked(answer.topics[0].partitions[0].error_code)
 
 

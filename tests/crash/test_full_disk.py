@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.produce import ProduceRequest
 from tests.broker.server.harness import WireClient
 from tests.crash import requests
 from tests.crash.requests import GROUP, PLAIN, TXN
@@ -54,7 +54,7 @@ def full_disk(server: ServerProcess) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 
 
-def produce(values: list[int]) -> ProduceRequest:
+def produce(values: list[int]) -> m.ProduceRequest:
     return requests.produce_request(PLAIN, values)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import WireClient
 from tests.crash import requests
@@ -145,11 +145,11 @@ def test_a_client_that_never_reads_holds_a_bounded_memory(record_property: Any) 
             request.topic_data[0].partition_data[0].records = batch
             requests.produced(client.call(request, 11))
         before = resident_bytes(server)
-        partition = FetchPartition(
+        partition = m.FetchPartition(
             partition=0, fetch_offset=0, partition_max_bytes=requests.FETCH_BYTES
         )
-        fetch = FetchRequest(
-            max_wait_ms=0, topics=[FetchTopic(topic=TXN, partitions=[partition])]
+        fetch = m.FetchRequest(
+            max_wait_ms=0, topics=[m.FetchTopic(topic=TXN, partitions=[partition])]
         )
         unread = stack.enter_context(server.client())
         frame, _ = unread.frame(fetch, 12)

@@ -11,16 +11,8 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
 from tests.support.server_process import ServerProcess, start_server
@@ -60,12 +52,12 @@ def join_classic(
     """Create a stable classic group; return its member's heartbeat and the version."""
     joined = call_until_loaded(
         client,
-        JoinGroupRequest(
+        m.JoinGroupRequest(
             group_id=group_id,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=60_000,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+            protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
         ),
         2,
     )
@@ -74,16 +66,16 @@ def join_classic(
         "generation_id": joined.generation_id,
         "member_id": joined.member_id,
     }
-    assigned = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
-    call_until_loaded(client, SyncGroupRequest(assignments=[assigned], **member), 2)
-    return HeartbeatRequest(**member), 2
+    assigned = m.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+    call_until_loaded(client, m.SyncGroupRequest(assignments=[assigned], **member), 2)
+    return m.HeartbeatRequest(**member), 2
 
 
 def join_consumer(client: WireClient, group_id: str) -> tuple[Message, int]:
     """Create a consumer group; return its member's heartbeat and the version."""
     joined = call_until_loaded(
         client,
-        ConsumerGroupHeartbeatRequest(
+        m.ConsumerGroupHeartbeatRequest(
             group_id=group_id,
             member_id="member",
             rebalance_timeout_ms=60_000,
@@ -92,7 +84,7 @@ def join_consumer(client: WireClient, group_id: str) -> tuple[Message, int]:
         ),
         1,
     )
-    heartbeat = ConsumerGroupHeartbeatRequest(
+    heartbeat = m.ConsumerGroupHeartbeatRequest(
         group_id=group_id, member_id="member", member_epoch=joined.member_epoch
     )
     return heartbeat, 1

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.differential.steps import Step
 
 if TYPE_CHECKING:
@@ -51,9 +36,9 @@ def probes() -> list[Step]:
     """Return requests that show the state of all groups of a sequence."""
     groups = ["%g1", "%g2"]
     return [
-        Step("admin", DescribeGroupsRequest(groups=groups), 6),
-        Step("admin", ConsumerGroupDescribeRequest(group_ids=groups), 1),
-        Step("admin", ListGroupsRequest(states_filter=[], types_filter=[]), 5),
+        Step("admin", m.DescribeGroupsRequest(groups=groups), 6),
+        Step("admin", m.ConsumerGroupDescribeRequest(group_ids=groups), 1),
+        Step("admin", m.ListGroupsRequest(states_filter=[], types_filter=[]), 5),
     ]
 
 
@@ -66,13 +51,13 @@ def short_sessions(timeout_ms: int) -> list[Step]:
     return [
         Step(
             "admin",
-            IncrementalAlterConfigsRequest(
+            m.IncrementalAlterConfigsRequest(
                 resources=[
-                    IncrementalAlterConfigsResource(
+                    m.IncrementalAlterConfigsResource(
                         resource_type=_GROUP,
                         resource_name=group,
                         configs=[
-                            IncrementalAlterableConfig(name=name, value=str(value))
+                            m.IncrementalAlterableConfig(name=name, value=str(value))
                             for name, value in values.items()
                         ],
                     )
@@ -93,14 +78,14 @@ def _groups(draw: Draw) -> list[str]:
 
 
 def _describe(draw: Draw) -> Any:
-    return DescribeGroupsRequest(
+    return m.DescribeGroupsRequest(
         groups=_groups(draw),
         include_authorized_operations=draw.chance.random() < 0.1,
     )
 
 
 def _describe_consumer(draw: Draw) -> Any:
-    return ConsumerGroupDescribeRequest(
+    return m.ConsumerGroupDescribeRequest(
         group_ids=_groups(draw),
         include_authorized_operations=draw.chance.random() < 0.1,
     )
@@ -123,18 +108,18 @@ def _list(draw: Draw) -> Any:
         ["consumer", "classic"],
         ["x"],
     )
-    return ListGroupsRequest(
+    return m.ListGroupsRequest(
         states_filter=chance.choice(states), types_filter=chance.choice(types)
     )
 
 
 def _delete(draw: Draw) -> Any:
-    return DeleteGroupsRequest(groups_names=_groups(draw))
+    return m.DeleteGroupsRequest(groups_names=_groups(draw))
 
 
 def _find(draw: Draw) -> Any:
     chance = draw.chance
-    return FindCoordinatorRequest(
+    return m.FindCoordinatorRequest(
         key=chance.choice((draw.group, "")),
         key_type=chance.choices((0, 1, 2, 3), (10, 4, 1, 1))[0],
         coordinator_keys=_groups(draw),
@@ -145,13 +130,13 @@ def _alter(draw: Draw) -> Any:
     chance = draw.chance
     name = chance.choice(list(_CONFIGS))
     value = chance.choice(_CONFIGS[name])
-    return IncrementalAlterConfigsRequest(
+    return m.IncrementalAlterConfigsRequest(
         resources=[
-            IncrementalAlterConfigsResource(
+            m.IncrementalAlterConfigsResource(
                 resource_type=_GROUP,
                 resource_name=draw.group,
                 configs=[
-                    IncrementalAlterableConfig(
+                    m.IncrementalAlterableConfig(
                         name=name,
                         config_operation=chance.choices((0, 1, 2, 9), (8, 4, 1, 1))[0],
                         value=value,
@@ -170,9 +155,9 @@ def _configs(draw: Draw) -> Any:
         ["consumer.session.timeout.ms"],
         ["none"],
     )
-    return DescribeConfigsRequest(
+    return m.DescribeConfigsRequest(
         resources=[
-            DescribeConfigsResource(
+            m.DescribeConfigsResource(
                 resource_type=_GROUP,
                 resource_name=draw.group,
                 configuration_keys=draw.chance.choice(keys),
@@ -184,9 +169,9 @@ def _configs(draw: Draw) -> Any:
 
 
 def _create(draw: Draw) -> Any:
-    return CreateTopicsRequest(
+    return m.CreateTopicsRequest(
         topics=[
-            CreatableTopic(
+            m.CreatableTopic(
                 name="%t",
                 num_partitions=draw.chance.choice((1, 3)),
                 replication_factor=1,
@@ -198,6 +183,6 @@ def _create(draw: Draw) -> Any:
 
 
 def _delete_topic(draw: Draw) -> Any:
-    return DeleteTopicsRequest(
-        topics=[DeleteTopicState(name="%t")], topic_names=["%t"], timeout_ms=10_000
+    return m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name="%t")], topic_names=["%t"], timeout_ms=10_000
     )

@@ -23,11 +23,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.differential.servers import Server, both, client_of
 from tests.interop.kafka import Unavailable, fetch_jars
@@ -110,7 +106,7 @@ class Group:
                 "server_assignor": "uniform",
             }
         owned = [
-            TopicPartitions(topic_id=topic, partitions=[*some])
+            m.TopicPartitions(topic_id=topic, partitions=[*some])
             for topic, some in member.owned.items()
         ]
         response = self._call(
@@ -127,7 +123,7 @@ class Group:
         return (member.epoch, member.owned) != before
 
     def _call(self, member: _Member, **fields: Any) -> Any:
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=member.member_id, **fields
         )
         response = self._client.call(request, 1)
@@ -193,9 +189,9 @@ def drawn(chance: Random) -> list[list[str]]:
 
 def measure(server: Server, groups: int, seed: int) -> list[Figures]:
     """Play the same random groups on a server."""
-    request = CreateTopicsRequest(
+    request = m.CreateTopicsRequest(
         topics=[
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in TOPICS.items()
         ],
         timeout_ms=10_000,

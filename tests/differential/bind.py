@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
 from tests.differential.steps import GROUP, Bindings
 
 _MEMBER_ID: Final = {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}
@@ -50,7 +50,9 @@ def _bind_heartbeat(bindings: Bindings, actor: str, response: Any) -> None:
     bindings.bind("epoch", actor, max(response.member_epoch, 0))
     if response.assignment is not None:
         owned = [
-            TopicPartitions(topic_id=each.topic_id, partitions=sorted(each.partitions))
+            m.TopicPartitions(
+                topic_id=each.topic_id, partitions=sorted(each.partitions)
+            )
             for each in response.assignment.topic_partitions
         ]
         bindings.bind("assigned", actor, owned)

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from tests.differential.steps import Step, ref
 
 if TYPE_CHECKING:
@@ -33,7 +22,7 @@ def draw(draw: Draw) -> Step:
         None,
     )
     weights = {"join": 5, "sync": 3, "heartbeat": 4, "leave": 1}
-    if isinstance(last, Step) and isinstance(last.request, JoinGroupRequest):
+    if isinstance(last, Step) and isinstance(last.request, m.JoinGroupRequest):
         weights = {"join": 5, "sync": 20, "heartbeat": 1, "leave": 1}
     if draw.known("member") is None:
         weights = {"join": 20, "sync": 1, "heartbeat": 1, "leave": 1}
@@ -63,7 +52,7 @@ def _join(draw: Draw) -> Any:
         (12, 4, 2, 1, 0.3),
     )[0]
     is_rejoining = chance.random() < 0.9
-    return JoinGroupRequest(
+    return m.JoinGroupRequest(
         group_id=draw.group,
         session_timeout_ms=chance.choices((draw.timeout_ms, 1, 10**9), (40, 1, 1))[0],
         rebalance_timeout_ms=draw.timeout_ms,
@@ -71,7 +60,7 @@ def _join(draw: Draw) -> Any:
         group_instance_id=_instance(draw),
         protocol_type=chance.choices(("consumer", "connect", ""), (40, 1, 0.5))[0],
         protocols=[
-            JoinGroupRequestProtocol(name=name, metadata=_metadata(draw))
+            m.JoinGroupRequestProtocol(name=name, metadata=_metadata(draw))
             for name in names
         ],
         reason=None,
@@ -87,11 +76,11 @@ def _metadata(draw: Draw) -> bytes:
     # An upgrade counts owned partitions here and not in Kafka: see known.py.
     if chance.random() < 0.2 and set(draw.cast.protocols.values()) == {"classic"}:
         partitions = chance.choice(([0], [0, 1], [9]))
-        owned = [ConsumerProtocolTopicPartitions(topic="t1", partitions=partitions)]
+        owned = [m.ConsumerProtocolTopicPartitions(topic="t1", partitions=partitions)]
     topics = list(draw.topics)
     if draw.cast.assignors[draw.group] == "range":
         topics = chance.sample(draw.topics, chance.randint(1, len(draw.topics)))
-    subscription = ConsumerProtocolSubscription(
+    subscription = m.ConsumerProtocolSubscription(
         topics=topics,
         user_data=chance.choices((None, b"data"), (6, 1))[0],
         owned_partitions=owned,
@@ -106,13 +95,13 @@ def _sync(draw: Draw) -> Any:
     assignments = []
     if chance.random() < 0.75:
         assignments = [
-            SyncGroupRequestAssignment(
+            m.SyncGroupRequestAssignment(
                 member_id=ref("member", each), assignment=_assignment(number)
             )
             for number, each in enumerate(actors)
             if draw.cast.groups[each] == draw.group
         ]
-    return SyncGroupRequest(
+    return m.SyncGroupRequest(
         group_id=draw.group,
         generation_id=_epoch(draw),
         member_id=ref("member", draw.some_actor()),
@@ -124,14 +113,14 @@ def _sync(draw: Draw) -> Any:
 
 
 def _assignment(number: int) -> bytes:
-    partitions = [ConsumerProtocolTopicPartitions(topic="t1", partitions=[number])]
+    partitions = [m.ConsumerProtocolTopicPartitions(topic="t1", partitions=[number])]
     return b"\0\1" + encode(
-        ConsumerProtocolAssignment(assigned_partitions=partitions), 1
+        m.ConsumerProtocolAssignment(assigned_partitions=partitions), 1
     )
 
 
 def _heartbeat(draw: Draw) -> Any:
-    return HeartbeatRequest(
+    return m.HeartbeatRequest(
         group_id=draw.group,
         generation_id=_epoch(draw),
         member_id=ref("member", draw.some_actor()),
@@ -141,11 +130,11 @@ def _heartbeat(draw: Draw) -> Any:
 
 def _leave(draw: Draw) -> Any:
     members = [draw.some_actor() for _ in range(draw.chance.choice((1, 1, 1, 2)))]
-    return LeaveGroupRequest(
+    return m.LeaveGroupRequest(
         group_id=draw.group,
         member_id=ref("member", draw.some_actor()),
         members=[
-            MemberIdentity(
+            m.MemberIdentity(
                 member_id=draw.chance.choice((ref("member", each), "")),
                 group_instance_id=_instance(draw),
                 reason=draw.chance.choice((None, "done")),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.schema import PRIVATE_TAG, Message, Struct
 from tests.differential.steps import Bindings
 
@@ -102,7 +102,7 @@ def _assigned(data: bytes) -> Any:
     if version not in range(4):
         return data
     try:
-        value, end = decode(ConsumerProtocolAssignment, version, data, 2)
+        value, end = decode(m.ConsumerProtocolAssignment, version, data, 2)
     except MalformedFrame:
         return data
     topics = sorted((each.topic, each.partitions) for each in value.assigned_partitions)

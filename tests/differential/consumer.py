@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
+from coterie.wire import messages as m
 from tests.differential.steps import Ref, Step, ref
 
 if TYPE_CHECKING:
@@ -25,10 +22,10 @@ def draw(draw: Draw) -> Step:
         (2 if epoch else 12, 3, 4, 4, 2, 1, 1),
     )[0]
     values = _BUILD[kind](draw)
-    request = ConsumerGroupHeartbeatRequest(group_id=draw.group, **values)
+    request = m.ConsumerGroupHeartbeatRequest(group_id=draw.group, **values)
     if isinstance(request.member_id, Ref) and not draw.known("member"):
         request.member_id = _name(draw.actor)
-    version = draw.version(ConsumerGroupHeartbeatRequest)
+    version = draw.version(m.ConsumerGroupHeartbeatRequest)
     if version == 0 and request.member_epoch == 0 and len(draw.cast.groups) == 1:
         # The server makes the member id; among others, its order would be random.
         request.member_id = ""
@@ -117,7 +114,7 @@ def _odd(draw: Draw) -> dict[str, Any]:
     other = draw.other_actor()
     partitions = chance.choice(([0], [0, 1], [7], []))
     topic = chance.choice(("t1", "t2", "none"))
-    owned = [TopicPartitions(topic_id=ref("topic", topic), partitions=partitions)]
+    owned = [m.TopicPartitions(topic_id=ref("topic", topic), partitions=partitions)]
     return {
         "member_id": chance.choice(
             (ref("member", actor), ref("member", other), "nobody")

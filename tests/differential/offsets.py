@@ -4,30 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.differential.steps import Step, ref
 
 if TYPE_CHECKING:
@@ -40,7 +17,7 @@ def draw(draw: Draw) -> Step:
     weights = (6, 5, 1, 0.6, 0.8, 1.6, 1)
     request = draw.chance.choices(kinds, weights)[0](draw)
     version = draw.version(type(request))
-    if isinstance(request, OffsetFetchRequest) and request.topics is None:
+    if isinstance(request, m.OffsetFetchRequest) and request.topics is None:
         version = max(version, 2)  # v1 has no way to ask for all topics
     return Step(draw.actor, request, version)
 
@@ -77,18 +54,18 @@ def _instance(draw: Draw) -> str | None:
 def _commit(draw: Draw) -> Any:
     chance = draw.chance
     member_id, epoch = _who(draw)
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         group_id=draw.group,
         generation_id_or_member_epoch=epoch,
         member_id=member_id,
         group_instance_id=_instance(draw),
         retention_time_ms=-1,
         topics=[
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=name,
                 topic_id=ref("topic", name),
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    m.OffsetCommitRequestPartition(
                         partition_index=each,
                         committed_offset=chance.choice((0, 7, 1_000, -1)),
                         committed_leader_epoch=chance.choice((-1, 0, 5)),
@@ -107,23 +84,23 @@ def _fetch(draw: Draw) -> Any:
     member_id, epoch = chance.choices(((None, -1), _who(draw)), (3, 1))[0]
     topics = None if chance.random() < 0.3 else _topics(draw)
     groups = [draw.group] if chance.random() < 0.8 else ["%g1", "%g2", "%none"]
-    return OffsetFetchRequest(
+    return m.OffsetFetchRequest(
         group_id=draw.group,
         topics=None
         if topics is None
         else [
-            OffsetFetchRequestTopic(name=name, partition_indexes=partitions)
+            m.OffsetFetchRequestTopic(name=name, partition_indexes=partitions)
             for name, partitions in topics
         ],
         groups=[
-            OffsetFetchRequestGroup(
+            m.OffsetFetchRequestGroup(
                 group_id=group,
                 member_id=member_id,
                 member_epoch=epoch,
                 topics=None
                 if topics is None
                 else [
-                    OffsetFetchRequestTopics(
+                    m.OffsetFetchRequestTopics(
                         name=name,
                         topic_id=ref("topic", name),
                         partition_indexes=partitions,
@@ -138,13 +115,13 @@ def _fetch(draw: Draw) -> Any:
 
 
 def _delete(draw: Draw) -> Any:
-    return OffsetDeleteRequest(
+    return m.OffsetDeleteRequest(
         group_id=draw.group,
         topics=[
-            OffsetDeleteRequestTopic(
+            m.OffsetDeleteRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetDeleteRequestPartition(partition_index=each)
+                    m.OffsetDeleteRequestPartition(partition_index=each)
                     for each in partitions
                 ],
             )
@@ -159,7 +136,7 @@ def _transactional_id(draw: Draw) -> str:
 
 def _init(draw: Draw) -> Any:
     is_again = draw.chance.random() < 0.3
-    return InitProducerIdRequest(
+    return m.InitProducerIdRequest(
         transactional_id=_transactional_id(draw),
         transaction_timeout_ms=60_000,
         producer_id=ref("producer", draw.actor) if is_again else -1,
@@ -178,22 +155,22 @@ def _producer(draw: Draw) -> dict[str, Any]:
 
 
 def _add(draw: Draw) -> Any:
-    return AddOffsetsToTxnRequest(**_producer(draw), group_id=draw.group)
+    return m.AddOffsetsToTxnRequest(**_producer(draw), group_id=draw.group)
 
 
 def _txn_commit(draw: Draw) -> Any:
     member_id, epoch = _who(draw)
-    return TxnOffsetCommitRequest(
+    return m.TxnOffsetCommitRequest(
         **_producer(draw),
         group_id=draw.group,
         generation_id_or_member_epoch=epoch,
         member_id=member_id,
         group_instance_id=_instance(draw),
         topics=[
-            TxnOffsetCommitRequestTopic(
+            m.TxnOffsetCommitRequestTopic(
                 name=name,
                 partitions=[
-                    TxnOffsetCommitRequestPartition(
+                    m.TxnOffsetCommitRequestPartition(
                         partition_index=each,
                         committed_offset=draw.chance.choice((1, 50)),
                         committed_metadata="",
@@ -207,4 +184,4 @@ def _txn_commit(draw: Draw) -> Any:
 
 
 def _end(draw: Draw) -> Any:
-    return EndTxnRequest(**_producer(draw), committed=draw.chance.random() < 0.6)
+    return m.EndTxnRequest(**_producer(draw), committed=draw.chance.random() < 0.6)

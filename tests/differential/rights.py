@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.auth.acl import Operation, PatternType, PermissionType, ResourceType
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from coterie.wire import messages as m
 from tests.differential.servers import Server, client_of
 
 _EVERY: Final = "*"
@@ -38,7 +38,7 @@ RIGHTS: Final[dict[str, tuple[tuple[ResourceType, str, Operation], ...]]] = {
 def grant(server: Server) -> None:
     """Create the bindings of all users."""
     creations = [
-        AclCreation(
+        m.AclCreation(
             resource_type=kind,
             resource_name=name,
             resource_pattern_type=PatternType.LITERAL,
@@ -51,5 +51,5 @@ def grant(server: Server) -> None:
         for kind, name, operation in rights
     ]
     with client_of(server) as client:
-        response = client.call(CreateAclsRequest(creations=creations), 3)
+        response = client.call(m.CreateAclsRequest(creations=creations), 3)
     assert not any(each.error_code for each in response.results), response

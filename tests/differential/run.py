@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire import messages as m
 from tests.differential.admin import probes
 from tests.differential.generate import Generator
 from tests.differential.known import Known, known
@@ -187,9 +186,9 @@ def _created(
     """Create the topics that all sequences share; yield their ids on both servers."""
     ids: dict[str, list[bytes]] = {each: [] for each in TOPICS}
     for server in servers:
-        request = CreateTopicsRequest(
+        request = m.CreateTopicsRequest(
             topics=[
-                CreatableTopic(name=each, num_partitions=count, replication_factor=1)
+                m.CreatableTopic(name=each, num_partitions=count, replication_factor=1)
                 for each, count in TOPICS.items()
             ],
             timeout_ms=10_000,
@@ -197,8 +196,8 @@ def _created(
         with client_of(server) as client:
             made = client.call(request, 7).topics
             if any(topic.error_code for topic in made):  # another run made them
-                wanted = [MetadataRequestTopic(name=each) for each in TOPICS]
-                made = client.call(MetadataRequest(topics=wanted), 12).topics
+                wanted = [m.MetadataRequestTopic(name=each) for each in TOPICS]
+                made = client.call(m.MetadataRequest(topics=wanted), 12).topics
             for topic in made:
                 assert topic.error_code == 0, topic
                 ids[topic.name].append(topic.topic_id)

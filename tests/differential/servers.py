@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
 from tests.interop.node import open_node
@@ -229,12 +227,12 @@ def wait_until_loaded(server: Server) -> None:
     with client_of(server) as client:
         for key_type in (0, 1):
             client.call(
-                FindCoordinatorRequest(key_type=key_type, coordinator_keys=groups), 4
+                m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=groups), 4
             )
         for group in groups:
             requests = (
-                HeartbeatRequest(group_id=group, generation_id=1, member_id="m"),
-                InitProducerIdRequest(
+                m.HeartbeatRequest(group_id=group, generation_id=1, member_id="m"),
+                m.InitProducerIdRequest(
                     transactional_id=group, transaction_timeout_ms=60_000
                 ),
             )

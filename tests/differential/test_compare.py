@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeResponse,
-    DescribedConsumerGroup,
-)
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire import messages as m
 from tests.differential.compare import Epochs, canonical, differences
 from tests.differential.known import KNOWN
 from tests.differential.page import PAGE, page
@@ -73,8 +67,8 @@ def test_ids_have_the_names_of_their_actors() -> None:
 
 def test_the_order_of_groups_and_foreign_groups_mean_nothing() -> None:
     def listed(*names: str) -> Any:
-        groups = [ListedGroup(group_id=name) for name in names]
-        return canonical(ListGroupsResponse(groups=groups), Bindings(), PLAY)
+        groups = [m.ListedGroup(group_id=name) for name in names]
+        return canonical(m.ListGroupsResponse(groups=groups), Bindings(), PLAY)
 
     assert listed("d1-1-a", "d1-1-b", "other") == listed("d1-1-b", "d1-1-a")
     assert found(listed("d1-1-a"), listed("d1-1-a", "d1-1-b")) == [".groups"]
@@ -82,8 +76,8 @@ def test_the_order_of_groups_and_foreign_groups_mean_nothing() -> None:
 
 def test_a_message_is_not_compared_and_a_field_is() -> None:
     def described(**values: Any) -> Any:
-        group = DescribedConsumerGroup(group_id="d1-1-a", **values)
-        response = ConsumerGroupDescribeResponse(groups=[group])
+        group = m.DescribedConsumerGroup(group_id="d1-1-a", **values)
+        response = m.ConsumerGroupDescribeResponse(groups=[group])
         return canonical(response, Bindings(), PLAY)
 
     assert not found(described(error_message="x"), described(error_message="y"))
@@ -96,7 +90,7 @@ def test_topics_of_an_embedded_assignment_have_no_order() -> None:
     first, second = b"\0\1a\0\0\0\0", b"\0\1b\0\0\0\1\0\0\0\7"
 
     def synced(data: bytes) -> Any:
-        return canonical(SyncGroupResponse(assignment=data), Bindings(), PLAY)
+        return canonical(m.SyncGroupResponse(assignment=data), Bindings(), PLAY)
 
     head, tail = b"\0\1\0\0\0\2", b"\xff\xff\xff\xff"
     assert synced(head + first + second + tail) == synced(head + second + first + tail)
@@ -107,7 +101,7 @@ def test_topics_of_an_embedded_assignment_have_no_order() -> None:
 def test_references_have_the_values_of_each_server() -> None:
     bindings = Bindings()
     bindings.bind("epoch", "a1", 7)
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="%g1",
         member_id=ref("member", "a1"),
         member_epoch=ref("epoch", "a1", -1),

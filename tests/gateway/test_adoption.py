@@ -15,14 +15,8 @@ from coterie.errors import ApiError
 from coterie.gateway import adoption as module
 from coterie.gateway.adoption import Adoption
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.support.waiting import eventually
 
@@ -88,7 +82,7 @@ def test_a_kip_848_member_joins_an_adopted_group(pair: Pair) -> None:
     pair.commit(pair.upstream, p0=at(7))
     with pair.server.client() as client:
         answer = client.call(
-            ConsumerGroupHeartbeatRequest(
+            m.ConsumerGroupHeartbeatRequest(
                 group_id=pair.group,
                 member_id="m",
                 member_epoch=0,
@@ -142,7 +136,9 @@ def test_a_group_with_members_upstream_waits_until_they_have_stopped(
         assert pair.fetch_code() == LOADING
         assert pair.fetch_code() == LOADING
         with pair.server.client() as client:
-            beat = HeartbeatRequest(group_id=pair.group, generation_id=1, member_id="m")
+            beat = m.HeartbeatRequest(
+                group_id=pair.group, generation_id=1, member_id="m"
+            )
             assert client.call(beat).error_code in {0, LOADING}  # H-121a
     warned = [each for each in caplog.messages if pair.group in each]
     assert len(warned) == 1
@@ -196,9 +192,9 @@ def test_many_groups_are_adopted_by_few_lookups(pair: Pair) -> None:
 
 
 def _join_upstream(pair: Pair) -> str:
-    protocol = JoinGroupRequestProtocol(name="p", metadata=b"")
+    protocol = m.JoinGroupRequestProtocol(name="p", metadata=b"")
     host, _, port = pair.upstream.rpartition(":")
-    join = JoinGroupRequest(
+    join = m.JoinGroupRequest(
         group_id=pair.group,
         session_timeout_ms=30_000,
         rebalance_timeout_ms=30_000,
@@ -217,5 +213,5 @@ def _join_upstream(pair: Pair) -> str:
 def _leave_upstream(pair: Pair, member_id: str) -> None:
     host, _, port = pair.upstream.rpartition(":")
     with WireClient(host, int(port)) as client:
-        leave = LeaveGroupRequest(group_id=pair.group, member_id=member_id)
+        leave = m.LeaveGroupRequest(group_id=pair.group, member_id=member_id)
         assert client.call(leave, 1).error_code == 0

@@ -19,19 +19,10 @@ from coterie.broker.runtime.system import random_topic_id
 from coterie.broker.server.broker import Node
 from coterie.gateway.group_server import group_server
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import SIZE_BYTES
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
 from tests.broker.server.test_heartbeat_memo import Client
 
 SHARDS = 4
@@ -77,27 +68,27 @@ class Server:
         return [of_shard[index] for index in range(SHARDS)]
 
     def commit(self, group: str, offset: int) -> None:
-        part = OffsetCommitRequestPartition(
+        part = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
-        rows = [OffsetCommitRequestTopic(name="t", partitions=[part])]
+        rows = [m.OffsetCommitRequestTopic(name="t", partitions=[part])]
         # A connection of its own, so that no later request waits for it.
         client = Client(self.broker.nodes[0], asyncio.get_running_loop())
-        client.send(OffsetCommitRequest(group_id=group, topics=rows), 8)
+        client.send(m.OffsetCommitRequest(group_id=group, topics=rows), 8)
 
     def fetch(self, *groups: str) -> None:
         rows = [
-            OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups
+            m.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups
         ]
-        self.client.send(OffsetFetchRequest(groups=rows), FETCH_VERSION)
+        self.client.send(m.OffsetFetchRequest(groups=rows), FETCH_VERSION)
 
-    def response(self) -> OffsetFetchResponse | None:
+    def response(self) -> m.OffsetFetchResponse | None:
         """Return the response to the last fetch, if it was sent."""
         self.client.connection._write()
         written = self.client.transport.written
         if not written:
             return None
-        return decode(OffsetFetchResponse, FETCH_VERSION, written, _HEADER_BYTES)[0]
+        return decode(m.OffsetFetchResponse, FETCH_VERSION, written, _HEADER_BYTES)[0]
 
     def fetched(self) -> list[int]:
         response = self.response()

@@ -13,13 +13,8 @@ from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway import transactions
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from coterie.wire.record_batch import Producer, read_header
 from tests.broker.server.apis.fake_broker import allow_except
 from tests.gateway.transaction_world import GROUP, V1, V2, GatewayWorld, code_of
@@ -135,10 +130,10 @@ def test_a_shard_that_deleted_an_offset_meanwhile_is_loaded_again(
     world.commit(5)
     world.end(commit=True)
     responses = world.begin_commit(6)
-    topic = OffsetDeleteRequestTopic(
-        name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+    topic = m.OffsetDeleteRequestTopic(
+        name="t", partitions=[m.OffsetDeleteRequestPartition(partition_index=0)]
     )
-    deletion = OffsetDeleteRequest(group_id=GROUP, topics=[topic])
+    deletion = m.OffsetDeleteRequest(group_id=GROUP, topics=[topic])
     deleted = world.submit(deletion, GROUP, 0)
     world.answer()
     world.answer()
@@ -446,7 +441,7 @@ def test_a_transaction_without_the_partition_gets_no_offsets(
 
 
 def add_offsets(world: GatewayWorld, version: int = 3) -> ErrorCode:
-    request = AddOffsetsToTxnRequest(
+    request = m.AddOffsetsToTxnRequest(
         transactional_id="app-7", producer_id=7, producer_epoch=0, group_id=GROUP
     )
     responses = world.call_handler(

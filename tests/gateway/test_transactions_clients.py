@@ -27,26 +27,8 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
 from coterie.gateway.node import Gateway
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from coterie.wire.schema import Versions
 from tests.gateway.upstream_group import upstream_server
 from tests.real_clients.confluent_admin import (
@@ -295,10 +277,10 @@ class Application:
         self.producer_id = self.producer_epoch = -1
 
     async def begin(self, nodes: Nodes) -> None:
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=self._name, transaction_timeout_ms=60_000
         )
-        found = await self._call(nodes, request, InitProducerIdResponse, TRANSACTION)
+        found = await self._call(nodes, request, m.InitProducerIdResponse, TRANSACTION)
         assert not found.error_code
         self.producer_id, self.producer_epoch = found.producer_id, found.producer_epoch
 
@@ -313,25 +295,25 @@ class Application:
         if self._version < ADDS_PARTITION:
             added = await self._call(
                 nodes,
-                AddOffsetsToTxnRequest(**producer),
-                AddOffsetsToTxnResponse,
+                m.AddOffsetsToTxnRequest(**producer),
+                m.AddOffsetsToTxnResponse,
                 TRANSACTION,
             )
             assert not added.error_code
-        partition = TxnOffsetCommitRequestPartition(committed_offset=offset)
-        topic = TxnOffsetCommitRequestTopic(name=self._topic, partitions=[partition])
-        request = TxnOffsetCommitRequest(**producer, topics=[topic])
-        response = await self._call(nodes, request, TxnOffsetCommitResponse, GROUP)
+        partition = m.TxnOffsetCommitRequestPartition(committed_offset=offset)
+        topic = m.TxnOffsetCommitRequestTopic(name=self._topic, partitions=[partition])
+        request = m.TxnOffsetCommitRequest(**producer, topics=[topic])
+        response = await self._call(nodes, request, m.TxnOffsetCommitResponse, GROUP)
         assert [topic.partitions[0].error_code for topic in response.topics] == [0]
 
     async def end(self, nodes: Nodes, *, is_committed: bool) -> None:
-        request = EndTxnRequest(
+        request = m.EndTxnRequest(
             transactional_id=self._name,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             committed=is_committed,
         )
-        ended = await self._call(nodes, request, EndTxnResponse, TRANSACTION)
+        ended = await self._call(nodes, request, m.EndTxnResponse, TRANSACTION)
         assert not ended.error_code
         if ended.producer_id >= 0:  # each transaction has an epoch of its own
             self.producer_id = ended.producer_id
@@ -345,9 +327,9 @@ class Application:
 
         async def once() -> Any:
             connection = await cluster.connection()
-            version = connection.version_of(FindCoordinatorRequest)
+            version = connection.version_of(m.FindCoordinatorRequest)
             asked = find_coordinator_request([self._name], version, key_type)
-            found = await connection.call(asked, FindCoordinatorResponse)
+            found = await connection.call(asked, m.FindCoordinatorResponse)
             node = read_find_coordinator(found, [self._name], version)[self._name]
             newest = 5 if self._version >= ADDS_PARTITION else 4
             wanted = Versions(0, min(newest, type(request).VERSIONS.high))

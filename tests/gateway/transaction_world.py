@@ -19,12 +19,8 @@ from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import ProducerId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from coterie.wire.record_batch import Producer, read_header
 from tests.broker.runtime.world import TOPIC_ID, World
 from tests.gateway.log.fake_upstream import FakeUpstream
@@ -144,16 +140,16 @@ class GatewayWorld(World):
         partition: int = 0,
         **changes: Any,
     ) -> list[Any]:
-        request = TxnOffsetCommitRequest(
+        request = m.TxnOffsetCommitRequest(
             transactional_id=f"app-{producer.producer_id}",
             group_id=group,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             topics=[
-                TxnOffsetCommitRequestTopic(
+                m.TxnOffsetCommitRequestTopic(
                     name="t",
                     partitions=[
-                        TxnOffsetCommitRequestPartition(
+                        m.TxnOffsetCommitRequestPartition(
                             partition_index=partition, committed_offset=offset
                         )
                     ],

@@ -15,10 +15,7 @@ from uuid import uuid4
 from coterie.broker.server.broker import Broker
 from coterie.client import CommittedOffset, NewTopic, SyncAdmin
 from coterie.types import TopicPartition
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import ThreadServer
 from tests.support.waiting import eventually
 
@@ -99,8 +96,8 @@ class Pair:
 
     def fetch_code(self, group: str = "") -> int:
         """Return the error code of one OffsetFetch of a group here."""
-        asked = OffsetFetchRequestGroup(group_id=group or self.group, topics=None)
+        asked = m.OffsetFetchRequestGroup(group_id=group or self.group, topics=None)
         with self.server.client() as client:
-            answer = client.call(OffsetFetchRequest(groups=[asked]), 9)
+            answer = client.call(m.OffsetFetchRequest(groups=[asked]), 9)
         code: int = answer.groups[0].error_code
         return code

@@ -6,16 +6,7 @@ from functools import partial
 from typing import Any
 
 from coterie.auth.acl import Operation, PatternType, PermissionType, ResourceType
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_acls import DescribeAclsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.apis.acl_rows import Right, Row
 from tests.broker.server.apis.acl_rows_offsets import commit
@@ -54,26 +45,26 @@ class AclEnvironment:
         self._admin.close()
 
     def topic_id(self, name: str) -> bytes:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=name)])
         [found] = self._admin.call(request, 12).topics
         assert found.error_code == 0
         return bytes(found.topic_id)
 
     def make_topics(self) -> None:
         """Create missing topics, and delete the topic "new" that rows create."""
-        new = DeleteTopicState(name="new")
-        self._admin.call(DeleteTopicsRequest(topics=[new], timeout_ms=5_000), 6)
+        new = m.DeleteTopicState(name="new")
+        self._admin.call(m.DeleteTopicsRequest(topics=[new], timeout_ms=5_000), 6)
         topics = [
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in PARTITIONS.items()
         ]
-        self._admin.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
+        self._admin.call(m.CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
         for name in PARTITIONS:
             eventually(partial(self._has, name), expected=f"topic {name}")
 
     def join(self) -> None:
         """Join group c, so that it has a live member."""
-        heartbeat = ConsumerGroupHeartbeatRequest(
+        heartbeat = m.ConsumerGroupHeartbeatRequest(
             group_id="c",
             member_id="first",
             rebalance_timeout_ms=10_000,
@@ -85,10 +76,10 @@ class AclEnvironment:
     def grant(self, *granted: Right) -> None:
         """Grant the user exactly these operations; wait until they are in effect."""
         rights = set(granted)
-        everything = DeleteAclsFilter(**self._bound)
-        self._admin.call(DeleteAclsRequest(filters=[everything]), 3)
+        everything = m.DeleteAclsFilter(**self._bound)
+        self._admin.call(m.DeleteAclsRequest(filters=[everything]), 3)
         creations = [
-            AclCreation(
+            m.AclCreation(
                 resource_type=right.resource_type,
                 resource_name=right.name,
                 principal=f"User:{self._user}",
@@ -98,7 +89,7 @@ class AclEnvironment:
             )
             for right in rights
         ]
-        created = self._admin.call(CreateAclsRequest(creations=creations), 3)
+        created = self._admin.call(m.CreateAclsRequest(creations=creations), 3)
         assert {result.error_code for result in created.results} <= {0}
         eventually(lambda: self._granted() == rights, expected=f"{rights} in effect")
 
@@ -120,7 +111,7 @@ class AclEnvironment:
             client.close()
 
     def _granted(self) -> set[Right]:
-        found = self._admin.call(DescribeAclsRequest(**self._bound), 3)
+        found = self._admin.call(m.DescribeAclsRequest(**self._bound), 3)
         return {
             Right(
                 Operation(acl.operation),
@@ -132,12 +123,12 @@ class AclEnvironment:
         }
 
     def _has(self, name: str) -> bool:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=name)])
         [found] = self._admin.call(request, 12).topics
         return found.error_code == 0 and len(found.partitions) == PARTITIONS[name]
 
     def _has_coordinator(self, key_type: int, key: str) -> bool:
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         [found] = self._admin.call(request, 4).coordinators
         return bool(found.error_code == 0)
 

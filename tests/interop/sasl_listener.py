@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.server_process import ServerProcess, start_server
 
@@ -49,10 +48,10 @@ class SaslListener:
         """Open a connection and authenticate as the user."""
         host, _, port = self.address.rpartition(":")
         client = WireClient(host, int(port), client_id=client_id)
-        handshake = client.call(SaslHandshakeRequest(mechanism=MECHANISM), 1)
+        handshake = client.call(m.SaslHandshakeRequest(mechanism=MECHANISM), 1)
         assert handshake.error_code == 0, handshake
         token = f"\0{user}\0{PASSWORDS[user]}".encode()
-        authenticated = client.call(SaslAuthenticateRequest(auth_bytes=token), 0)
+        authenticated = client.call(m.SaslAuthenticateRequest(auth_bytes=token), 0)
         assert authenticated.error_code == 0, authenticated
         return client
 

@@ -13,20 +13,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from coterie.broker.catalog.client_quotas import MatchType
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    QuotaAlteration,
-)
-from coterie.wire.messages.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    QuotaFilterComponent,
-)
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from tests.broker.server.apis.test_quotas import alteration
 from tests.broker.server.harness import WireClient
 from tests.broker.server.test_throttle import (
@@ -60,9 +47,9 @@ def client(broker: Broker) -> Iterator[WireClient]:
 
 
 def alter(
-    client: WireClient, *entries: QuotaAlteration
+    client: WireClient, *entries: m.QuotaAlteration
 ) -> list[tuple[int, str | None]]:
-    request = AlterClientQuotasRequest(entries=list(entries))
+    request = m.AlterClientQuotasRequest(entries=list(entries))
     return [
         (each.error_code, each.error_message) for each in client.call(request).entries
     ]
@@ -72,9 +59,9 @@ def describe(
     client: WireClient, *components: tuple[str, int, str | None], strict: bool = True
 ) -> object:
     """Return the values of each entity, or the error's code and message."""
-    request = DescribeClientQuotasRequest(
+    request = m.DescribeClientQuotasRequest(
         components=[
-            QuotaFilterComponent(entity_type=kind, match_type=match_type, match=match)
+            m.QuotaFilterComponent(entity_type=kind, match_type=match_type, match=match)
             for kind, match_type, match in components
         ],
         strict=strict,
@@ -243,16 +230,18 @@ def limited(client: WireClient, broker: Broker, name: str) -> Iterator[Connect]:
         each.close()
 
 
-def produce(topic: str, size: int) -> ProduceRequest:
-    partition = PartitionProduceData(index=0, records=batch(size))
-    data = TopicProduceData(name=topic, partition_data=[partition])
-    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
+def produce(topic: str, size: int) -> m.ProduceRequest:
+    partition = m.PartitionProduceData(index=0, records=batch(size))
+    data = m.TopicProduceData(name=topic, partition_data=[partition])
+    return m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
 
 
-def fetch(topic: str, session_id: int, epoch: int) -> FetchRequest:
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topics = [FetchTopic(topic=topic, partitions=[partition])]
-    return FetchRequest(
+def fetch(topic: str, session_id: int, epoch: int) -> m.FetchRequest:
+    partition = m.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=1 << 20
+    )
+    topics = [m.FetchTopic(topic=topic, partitions=[partition])]
+    return m.FetchRequest(
         max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire import messages as m
 from coterie.wire.releases import load_release
 from tests.broker.server.harness import WireClient
 
@@ -20,7 +20,7 @@ def test_api_versions_are_those_of_the_table(broker: Broker) -> None:
     with WireClient(host, int(port)) as client:
         listed = {
             each.api_key: (each.min_version, each.max_version)
-            for each in client.call(ApiVersionsRequest(), 0).api_keys
+            for each in client.call(m.ApiVersionsRequest(), 0).api_keys
         }
     release = load_release(RELEASE)
     if broker.kind == "kafka":

@@ -10,20 +10,8 @@ from scramp import ScramClient
 
 from coterie.auth.scram import salted_password
 from coterie.types import ScramMechanism
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.server.harness import WireClient
 from tests.broker.server.secured import handshake, plain_token, send_bare, send_token
 from tests.support.waiting import eventually
@@ -67,8 +55,8 @@ def upsertion(
     *,
     iterations: int = 4_096,
     password: str = "secret",
-) -> ScramCredentialUpsertion:
-    return ScramCredentialUpsertion(
+) -> m.ScramCredentialUpsertion:
+    return m.ScramCredentialUpsertion(
         name=user,
         mechanism=mechanism,
         iterations=iterations,
@@ -77,16 +65,16 @@ def upsertion(
     )
 
 
-def deletion(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
-    return ScramCredentialDeletion(name=user, mechanism=mechanism)
+def deletion(user: str, mechanism: int = SHA_256) -> m.ScramCredentialDeletion:
+    return m.ScramCredentialDeletion(name=user, mechanism=mechanism)
 
 
 def alter(
     admin: WireClient,
-    *upsertions: ScramCredentialUpsertion,
-    deletions: tuple[ScramCredentialDeletion, ...] = (),
+    *upsertions: m.ScramCredentialUpsertion,
+    deletions: tuple[m.ScramCredentialDeletion, ...] = (),
 ) -> dict[str, tuple[int, str | None]]:
-    request = AlterUserScramCredentialsRequest(
+    request = m.AlterUserScramCredentialsRequest(
         deletions=list(deletions), upsertions=list(upsertions)
     )
     results = admin.call(request).results
@@ -94,8 +82,8 @@ def alter(
 
 
 def describe(admin: WireClient, *users: str) -> dict[str, Any]:
-    request = DescribeUserScramCredentialsRequest(
-        users=[UserName(name=user) for user in users]
+    request = m.DescribeUserScramCredentialsRequest(
+        users=[m.UserName(name=user) for user in users]
     )
     return {
         each.user: (each.error_code, each.error_message)
@@ -112,11 +100,12 @@ def test_sasl_on_a_plaintext_listener_is_an_illegal_state(broker: Broker) -> Non
     with connected(broker.bootstrap) as client:
         assert handshake(client, "PLAIN").error_code == ILLEGAL
         assert send_token(client, b"").error_code == ILLEGAL
-        assert client.call(MetadataRequest(topics=[]), 12).brokers
+        assert client.call(m.MetadataRequest(topics=[]), 12).brokers
 
 
 @pytest.mark.parametrize(
-    "request_", [MetadataRequest(topics=[]), SaslAuthenticateRequest(auth_bytes=b"")]
+    "request_",
+    [m.MetadataRequest(topics=[]), m.SaslAuthenticateRequest(auth_bytes=b"")],
 )
 def test_no_other_request_is_served_before_authentication(
     client: WireClient, request_: Any
@@ -136,7 +125,7 @@ def test_an_unknown_mechanism_gets_the_list_of_enabled_mechanisms(
 
 @pytest.mark.parametrize(
     ("request_", "version"),
-    [(ApiVersionsRequest(), 2), (SaslHandshakeRequest(mechanism="PLAIN"), 1)],
+    [(m.ApiVersionsRequest(), 2), (m.SaslHandshakeRequest(mechanism="PLAIN"), 1)],
 )
 def test_after_the_handshake_other_requests_are_an_illegal_state(
     client: WireClient, request_: Any, version: int
@@ -154,7 +143,7 @@ def test_a_second_handshake_keeps_an_authenticated_session(admin: WireClient) ->
         ILLEGAL,
         "SaslAuthenticate request received after successful authentication",
     )
-    assert admin.call(MetadataRequest(topics=[]), 12).brokers
+    assert admin.call(m.MetadataRequest(topics=[]), 12).brokers
 
 
 # PLAIN.
@@ -189,13 +178,13 @@ def test_plain_accepts_an_equal_authorization_id(client: WireClient) -> None:
     handshake(client, "PLAIN")
     authenticated = send_token(client, b"alice\0alice\0alice-secret")
     assert (authenticated.error_code, authenticated.auth_bytes) == (0, b"")
-    assert client.call(MetadataRequest(topics=[]), 12).brokers
+    assert client.call(m.MetadataRequest(topics=[]), 12).brokers
 
 
 def test_handshake_v0_is_followed_by_raw_tokens(client: WireClient) -> None:
     assert handshake(client, "PLAIN", version=0).error_code == 0
     assert send_bare(client, plain_token("alice", PASSWORDS["alice"])) == b""
-    assert client.call(MetadataRequest(topics=[]), 12).brokers
+    assert client.call(m.MetadataRequest(topics=[]), 12).brokers
 
 
 def test_a_wrong_raw_token_closes_the_connection(client: WireClient) -> None:
@@ -318,5 +307,5 @@ def test_managing_users_needs_permissions_on_the_cluster(sasl: SaslListener) -> 
             "a": code,
             "b": code,
         }
-        answer = client.call(DescribeUserScramCredentialsRequest())
+        answer = client.call(m.DescribeUserScramCredentialsRequest())
         assert (answer.error_code, answer.results) == (code, [])

@@ -46,20 +46,7 @@ from coterie.operations.resets import (
 from coterie.operations.selection import TopicSelector
 from coterie.operations.undo import plan_undo
 from coterie.types import GroupId, TopicPartition
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.client.recorded_callbacks import RecordedCallbacks
@@ -113,28 +100,28 @@ def address() -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def stage(address: tuple[str, int]) -> Stage:
     made = Stage(*address, f"orders-{uuid4().hex[:8]}")
-    topic = CreatableTopic(name=made.topic, num_partitions=2, replication_factor=1)
+    topic = m.CreatableTopic(name=made.topic, num_partitions=2, replication_factor=1)
     with made.client() as client:
-        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
+        client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
         for partition in range(2):
             produced = partial(is_produced, client, records(made.topic, partition))
             eventually(produced, expected="the records are written")
     return made
 
 
-def is_produced(client: WireClient, request: ProduceRequest) -> bool:
+def is_produced(client: WireClient, request: m.ProduceRequest) -> bool:
     answer = client.call(request, 9)
     return bool(answer.responses[0].partition_responses[0].error_code == 0)
 
 
-def records(topic: str, partition: int) -> ProduceRequest:
+def records(topic: str, partition: int) -> m.ProduceRequest:
     """Append ten records with the times 0, 1000, ... ms."""
     batch = encode_batch(
         [LogRecord(each, 1000 * each, b"key", b"value") for each in range(RECORDS)]
     )
-    data = PartitionProduceData(index=partition, records=batch)
-    topic_data = TopicProduceData(name=topic, partition_data=[data])
-    return ProduceRequest(acks=-1, timeout_ms=LIMIT_MS, topic_data=[topic_data])
+    data = m.PartitionProduceData(index=partition, records=batch)
+    topic_data = m.TopicProduceData(name=topic, partition_data=[data])
+    return m.ProduceRequest(acks=-1, timeout_ms=LIMIT_MS, topic_data=[topic_data])
 
 
 @pytest_asyncio.fixture
@@ -332,10 +319,10 @@ async def test_a_transaction_after_the_plan_is_never_overwritten(
 def begin_transaction(stage: Stage, client: WireClient, partition: int) -> None:
     """Begin a transaction, commit an offset of the group in it, and leave it open."""
     name = f"tx of {stage.topic}"
-    request = InitProducerIdRequest(
+    request = m.InitProducerIdRequest(
         transactional_id=name, transaction_timeout_ms=LIMIT_MS
     )
-    find = FindCoordinatorRequest(key=name, key_type=1)  # creates __transaction_state
+    find = m.FindCoordinatorRequest(key=name, key_type=1)  # creates __transaction_state
     eventually(lambda: ready(client.call(find, 3)), expected="a coordinator")
     made = eventually(lambda: ready(client.call(request, 4)), expected="a producer id")
     ids = {
@@ -344,13 +331,13 @@ def begin_transaction(stage: Stage, client: WireClient, partition: int) -> None:
         "producer_epoch": made.producer_epoch,
         "group_id": stage.group,
     }
-    group = AddOffsetsToTxnRequest(**ids)
+    group = m.AddOffsetsToTxnRequest(**ids)
     eventually(lambda: ready(client.call(group, 3)), expected="a transaction")
-    offset = TxnOffsetCommitRequestPartition(
+    offset = m.TxnOffsetCommitRequestPartition(
         partition_index=partition, committed_offset=9
     )
-    topic = TxnOffsetCommitRequestTopic(name=stage.topic, partitions=[offset])
-    answer = client.call(TxnOffsetCommitRequest(**ids, topics=[topic]), 2)
+    topic = m.TxnOffsetCommitRequestTopic(name=stage.topic, partitions=[offset])
+    answer = client.call(m.TxnOffsetCommitRequest(**ids, topics=[topic]), 2)
     assert answer.topics[0].partitions[0].error_code == 0
 
 

@@ -29,17 +29,7 @@ from coterie.operations.time_lag import TimeLag, TimeLagMethod
 from coterie.testing.kafka import Kafka
 from coterie.testing.topics import Position
 from coterie.types import TopicPartition
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire import messages as m
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -149,19 +139,21 @@ class World:
         """Append a record in a transaction, and commit or abort it."""
         name = f"tx-{self.at.topic}"
         made = self.kafka.request(
-            InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000),
-            InitProducerIdResponse,
+            m.InitProducerIdRequest(
+                transactional_id=name, transaction_timeout_ms=60_000
+            ),
+            m.InitProducerIdResponse,
         )
         self.kafka.request(
-            AddPartitionsToTxnRequest(
+            m.AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=name,
                 v3_and_below_producer_id=made.producer_id,
                 v3_and_below_producer_epoch=made.producer_epoch,
                 v3_and_below_topics=[
-                    AddPartitionsToTxnTopic(name=self.at.topic, partitions=[0])
+                    m.AddPartitionsToTxnTopic(name=self.at.topic, partitions=[0])
                 ],
             ),
-            AddPartitionsToTxnResponse,
+            m.AddPartitionsToTxnResponse,
             version=3,
         )
         timestamp_ms = self.random.choice((self.now_ms, self.mirrored_ms))
@@ -172,16 +164,16 @@ class World:
         )
         request = produce_request(batch, topic=self.at.topic)
         request.transactional_id = name
-        response = self.kafka.request(request, ProduceResponse, version=11)
+        response = self.kafka.request(request, m.ProduceResponse, version=11)
         assert response.responses[0].partition_responses[0].error_code == 0
         ended = self.kafka.request(
-            EndTxnRequest(
+            m.EndTxnRequest(
                 transactional_id=name,
                 producer_id=made.producer_id,
                 producer_epoch=made.producer_epoch,
                 committed=self.random.random() < 0.5,
             ),
-            EndTxnResponse,
+            m.EndTxnResponse,
             version=4,
         )
         assert ended.error_code == 0

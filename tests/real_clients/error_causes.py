@@ -12,44 +12,7 @@ from typing import Final
 from coterie.testing import Kafka
 from coterie.testing.in_process import check
 from coterie.testing.recorder import RecordedRequest
-from coterie.wire.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, Producer, encode_batch
 from tests.real_clients.client_operations import GROUP
 from tests.real_clients.client_sessions import TRANSACTIONAL_ID
@@ -74,14 +37,14 @@ def _last(kafka: Kafka, api: str) -> RecordedRequest:
 def another_joins(kafka: Kafka, kind: str = "consumer") -> None:
     """Let a member that reads the topic orders join an empty group."""
     joined = kafka.request(
-        JoinGroupRequest(
+        m.JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=SESSION_MS,
             protocol_type=kind,
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
+            protocols=[m.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
         ),
-        JoinGroupResponse,
+        m.JoinGroupResponse,
         version=WITHOUT_MEMBER_ID,
         group=GROUP,
     )
@@ -93,16 +56,16 @@ def another_of_another_kind_joins(kafka: Kafka) -> None:
     another_joins(kafka, "connect")
 
 
-def _sync(kafka: Kafka, joined: JoinGroupResponse) -> None:
+def _sync(kafka: Kafka, joined: m.JoinGroupResponse) -> None:
     synced = kafka.request(
-        SyncGroupRequest(
+        m.SyncGroupRequest(
             group_id=GROUP,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
             protocol_type=joined.protocol_type,
             protocol_name=joined.protocol_name,
         ),
-        SyncGroupResponse,
+        m.SyncGroupResponse,
         version=WITHOUT_MEMBER_ID,
         group=GROUP,
     )
@@ -113,19 +76,19 @@ def rebalance_begins(kafka: Kafka) -> None:
     """Let another member join beside the client. It gets its response when the client
     has joined again."""
     rebalances = len(kafka.rebalances.of(GROUP))
-    join = JoinGroupRequest(
+    join = m.JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=SESSION_MS,
         rebalance_timeout_ms=SESSION_MS,
         protocol_type="consumer",
         protocols=[
-            JoinGroupRequestProtocol(name=each.name, metadata=NO_SUBSCRIPTION)
+            m.JoinGroupRequestProtocol(name=each.name, metadata=NO_SUBSCRIPTION)
             for each in _last(kafka, "JoinGroup").request.protocols
         ],
     )
     threading.Thread(
         target=kafka.request,
-        args=(join, JoinGroupResponse),
+        args=(join, m.JoinGroupResponse),
         kwargs={"version": WITHOUT_MEMBER_ID, "group": GROUP},
         daemon=True,
     ).start()
@@ -137,10 +100,10 @@ def rebalance_begins(kafka: Kafka) -> None:
 def member_is_removed(kafka: Kafka) -> None:
     member = _last(kafka, "SyncGroup").request.member_id
     left = kafka.request(
-        LeaveGroupRequest(
-            group_id=GROUP, members=[MemberIdentity(member_id=member, reason="test")]
+        m.LeaveGroupRequest(
+            group_id=GROUP, members=[m.MemberIdentity(member_id=member, reason="test")]
         ),
-        LeaveGroupResponse,
+        m.LeaveGroupResponse,
         group=GROUP,
     )
     check(left.error_code or left.members[0].error_code, "leave")
@@ -150,7 +113,7 @@ def generation_ends(kafka: Kafka) -> None:
     """Join and sync in the member's name, as its own request does that was delayed."""
     joined = kafka.request(
         _last(kafka, "JoinGroup").request,
-        JoinGroupResponse,
+        m.JoinGroupResponse,
         version=WITHOUT_MEMBER_ID,
         group=GROUP,
     )
@@ -162,7 +125,7 @@ def second_process_starts(kafka: Kafka) -> None:
     """Join with the same `group.instance.id`."""
     first = _last(kafka, "JoinGroup").request
     joined = kafka.request(
-        JoinGroupRequest(
+        m.JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=SESSION_MS,
@@ -170,7 +133,7 @@ def second_process_starts(kafka: Kafka) -> None:
             protocol_type=first.protocol_type,
             protocols=first.protocols,
         ),
-        JoinGroupResponse,
+        m.JoinGroupResponse,
         group=GROUP,
     )
     check(joined.error_code, "join")
@@ -195,16 +158,16 @@ def _heartbeat(
     topic: str = "other",
 ) -> None:
     response = kafka.request(
-        ConsumerGroupHeartbeatRequest(
+        m.ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=member,
             member_epoch=epoch,
             instance_id=instance,
             rebalance_timeout_ms=SESSION_MS,
             subscribed_topic_names=[topic],
-            topic_partitions=[TopicPartitions()] if epoch > 0 else [],
+            topic_partitions=[m.TopicPartitions()] if epoch > 0 else [],
         ),
-        ConsumerGroupHeartbeatResponse,
+        m.ConsumerGroupHeartbeatResponse,
         group=GROUP,
     )
     check(response.error_code, "heartbeat")
@@ -239,10 +202,10 @@ def epoch_passes(kafka: Kafka) -> None:
 def second_producer_starts(kafka: Kafka) -> None:
     """Initialize the transactional id again, which fences the client."""
     started = kafka.request(
-        InitProducerIdRequest(
+        m.InitProducerIdRequest(
             transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=SESSION_MS
         ),
-        InitProducerIdResponse,
+        m.InitProducerIdResponse,
         version=4,
     )
     check(started.error_code, "initialize")
@@ -252,13 +215,13 @@ def transaction_is_aborted(kafka: Kafka) -> None:
     """Abort the client's transaction in its name, as `kafka-transactions` does."""
     producer = _last(kafka, "InitProducerId").response
     ended = kafka.request(
-        EndTxnRequest(
+        m.EndTxnRequest(
             transactional_id=TRANSACTIONAL_ID,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             committed=False,
         ),
-        EndTxnResponse,
+        m.EndTxnResponse,
         version=4,
     )
     check(ended.error_code, "abort")
@@ -267,7 +230,7 @@ def transaction_is_aborted(kafka: Kafka) -> None:
 def batch_is_ahead(kafka: Kafka) -> None:
     """Append three records in the client's name, so that its next is not the next."""
     producer = _last(kafka, "InitProducerId").response
-    row = PartitionProduceData(
+    row = m.PartitionProduceData(
         index=0,
         records=encode_batch(
             [LogRecord(at, 1_700_000_000_000, None, b"x") for at in range(3)],
@@ -276,12 +239,12 @@ def batch_is_ahead(kafka: Kafka) -> None:
     )
     topic = _last(kafka, "Produce").topics[0]
     appended = kafka.request(
-        ProduceRequest(
+        m.ProduceRequest(
             acks=-1,
             timeout_ms=SESSION_MS,
-            topic_data=[TopicProduceData(name=topic, partition_data=[row])],
+            topic_data=[m.TopicProduceData(name=topic, partition_data=[row])],
         ),
-        ProduceResponse,
+        m.ProduceResponse,
         version=9,
     )
     check(appended.responses[0].partition_responses[0].error_code, "produce")
@@ -290,38 +253,38 @@ def batch_is_ahead(kafka: Kafka) -> None:
 def offset_is_pending(kafka: Kafka, topic: str = "orders") -> None:
     """Commit an offset in a transaction that stays open."""
     producer = kafka.request(
-        InitProducerIdRequest(
+        m.InitProducerIdRequest(
             transactional_id="other", transaction_timeout_ms=SESSION_MS
         ),
-        InitProducerIdResponse,
+        m.InitProducerIdResponse,
         version=4,
     )
     check(producer.error_code, "initialize")
     added = kafka.request(
-        AddOffsetsToTxnRequest(
+        m.AddOffsetsToTxnRequest(
             transactional_id="other",
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             group_id=GROUP,
         ),
-        AddOffsetsToTxnResponse,
+        m.AddOffsetsToTxnResponse,
     )
     check(added.error_code, "add offsets")
-    row = TxnOffsetCommitRequestTopic(
+    row = m.TxnOffsetCommitRequestTopic(
         name=topic,
         partitions=[
-            TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+            m.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         ],
     )
     committed = kafka.request(
-        TxnOffsetCommitRequest(
+        m.TxnOffsetCommitRequest(
             transactional_id="other",
             group_id=GROUP,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             topics=[row],
         ),
-        TxnOffsetCommitResponse,
+        m.TxnOffsetCommitResponse,
         version=3,
         group=GROUP,
     )
@@ -335,7 +298,7 @@ def session_ends(kafka: Kafka) -> None:
     """End the client's fetch session in its name, as a broker does that needs room."""
     session_id = kafka.requests.of("Fetch")[0].response.session_id
     kafka.request(
-        FetchRequest(session_id=session_id, session_epoch=-1, max_wait_ms=0),
-        FetchResponse,
+        m.FetchRequest(session_id=session_id, session_epoch=-1, max_wait_ms=0),
+        m.FetchResponse,
         version=12,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import ConsumerGroupType
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.broker.server.harness import WireClient
 from tests.real_clients.confluent_admin import admin_client, describe_group
 
@@ -29,7 +29,7 @@ def leave_on_behalf_of(bootstrap: str, group: str, member_id: str) -> None:
 
     Each address gets it; a node that does not coordinate the group refuses it.
     """
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=group, member_id=member_id, member_epoch=LEAVE_GROUP_EPOCH
     )
     codes = []

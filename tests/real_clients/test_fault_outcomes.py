@@ -15,17 +15,7 @@ import pytest
 from coterie.auth.acl import CLUSTER_NAME, Operation, PermissionType, ResourceType
 from coterie.testing import Kafka
 from coterie.testing.request_names import CONFIG_TOPIC
-from coterie.wire.messages.alter_configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResponse,
-)
-from coterie.wire.messages.create_acls import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
+from coterie.wire import messages as m
 from tests.real_clients.client_operations import CLIENTS, GROUP, Client, equal_outcomes
 
 pytestmark = pytest.mark.slow
@@ -42,7 +32,7 @@ ACLS: Final[Mapping[str, object]] = {
 def deny(kafka: Kafka, operation: Operation, kind: ResourceType, name: str) -> None:
     """Deny everybody an operation, and allow all others on the resource."""
     bindings = [
-        AclCreation(
+        m.AclCreation(
             resource_type=kind,
             resource_name=name,
             principal="User:*",
@@ -55,7 +45,7 @@ def deny(kafka: Kafka, operation: Operation, kind: ResourceType, name: str) -> N
             (Operation.ALL, PermissionType.ALLOW),
         )
     ]
-    kafka.request(CreateAclsRequest(creations=bindings), CreateAclsResponse)
+    kafka.request(m.CreateAclsRequest(creations=bindings), m.CreateAclsResponse)
 
 
 Work = Callable[[Client], object]
@@ -91,12 +81,12 @@ def denied(
 
 def configured(name: str, value: str) -> Callable[[Kafka], object]:
     """Return a function that sets a configuration of the topic."""
-    config = AlterableConfig(name=name, value=value)
-    topic = AlterConfigsResource(
+    config = m.AlterableConfig(name=name, value=value)
+    topic = m.AlterConfigsResource(
         resource_type=CONFIG_TOPIC, resource_name=TOPIC, configs=[config]
     )
-    request = AlterConfigsRequest(resources=[topic])
-    return lambda kafka: kafka.request(request, AlterConfigsResponse)
+    request = m.AlterConfigsRequest(resources=[topic])
+    return lambda kafka: kafka.request(request, m.AlterConfigsResponse)
 
 
 TOPIC_DENIED, GROUP_DENIED = "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"

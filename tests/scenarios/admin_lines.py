@@ -6,7 +6,7 @@ from coterie.broker.coordinator.admin import (
     DeleteGroup,
     DescribeConsumerGroup,
 )
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
 
@@ -19,7 +19,7 @@ def deletes(play: Play) -> None:
 
 
 def is_listed(play: Play, state: str) -> None:
-    answer = play.driver.send(ListGroupsRequest(), version=5).response
+    answer = play.driver.send(m.ListGroupsRequest(), version=5).response
     found = [
         (each.group_id, each.group_state, each.group_type) for each in answer.groups
     ]
@@ -29,7 +29,7 @@ def is_listed(play: Play, state: str) -> None:
 def are_listed(
     play: Play, groups: str, state: str | None = None, kind: str | None = None
 ) -> None:
-    request = ListGroupsRequest(
+    request = m.ListGroupsRequest(
         states_filter=[state] if state else [], types_filter=[kind] if kind else []
     )
     answer = play.driver.send(request, version=5).response

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
 from tests.broker.coordinator.classic.members import codes, join, leave, sync
 from tests.broker.coordinator.consumer.classic_requests import (
     assigned,
@@ -75,7 +74,7 @@ def pings(
             "member_id": play.ids.get(who, who),
             "generation_id": int(generation),
         }
-        play.sent = play.driver.send(HeartbeatRequest(**{**known, **play.odd}))
+        play.sent = play.driver.send(m.HeartbeatRequest(**{**known, **play.odd}))
 
 
 def leaves(play: Play, names: str, version: str | None = None) -> None:
@@ -90,7 +89,9 @@ def leaves(play: Play, names: str, version: str | None = None) -> None:
         play.codes = codes(play.sent)
         return
     known = {"group_id": "g", "member_id": some[0][0], **play.odd}
-    play.sent = play.driver.send(LeaveGroupRequest(**known), version=int(version or 2))
+    play.sent = play.driver.send(
+        m.LeaveGroupRequest(**known), version=int(version or 2)
+    )
 
 
 # Expectations.

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.groups import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions
 
-OFFERED = ClientAssignor(
+OFFERED = m.ClientAssignor(
     name="mine", minimum_version=0, maximum_version=1, metadata_version=1
 )
 
@@ -30,7 +20,7 @@ def joins(play: Play, who: str, topics: str) -> None:
 
 
 def prepares(play: Play, who: str, epoch: str) -> None:
-    request = ConsumerGroupPrepareAssignmentRequest(
+    request = m.ConsumerGroupPrepareAssignmentRequest(
         group_id=play.driver.group_id, member_id=who, member_epoch=int(epoch)
     )
     play.sent = play.driver.send(request)
@@ -42,13 +32,13 @@ def installs(play: Play, who: str, epoch: str, group_epoch: str, shares: str) ->
         name, share = each.split(" ", 1)
         given: Any = {} if share == "nothing" else partitions(share)
         some = [
-            TopicPartitions(topic_id=topic_id(topic), partitions=numbers)
+            m.TopicPartitions(topic_id=topic_id(topic), partitions=numbers)
             for topic, numbers in given.items()
         ]
         members.append(
-            InstalledMember(member_id=name, partitions=some, metadata_version=1)
+            m.InstalledMember(member_id=name, partitions=some, metadata_version=1)
         )
-    request = ConsumerGroupInstallAssignmentRequest(
+    request = m.ConsumerGroupInstallAssignmentRequest(
         group_id=play.driver.group_id,
         member_id=who,
         member_epoch=int(epoch),

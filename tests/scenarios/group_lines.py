@@ -17,7 +17,7 @@ from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import current_record
 from coterie.broker.coordinator.result import Origin
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.groups import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
@@ -33,7 +33,9 @@ CHANGED_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     "with another protocol type": {"protocol_type": "connect"},
     "with a session timeout of 1 s": {"session_timeout_ms": 1_000},
     "with an owned partition": {
-        "topic_partitions": [TopicPartitions(topic_id=topic_id("foo"), partitions=[0])]
+        "topic_partitions": [
+            m.TopicPartitions(topic_id=topic_id("foo"), partitions=[0])
+        ]
     },
 }
 """The changed fields of an unusual request, by their description."""

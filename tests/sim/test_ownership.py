@@ -7,16 +7,14 @@ from random import Random
 import pytest
 
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from coterie.wire import messages as m
 from sim.clock import Clock
 from sim.configs import Configs, GroupConfig
 from sim.ownership import Ownership, _Term
 from sim.topics import Topics
 
 KEY = ("g", "m")
-HEARTBEAT = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+HEARTBEAT = m.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
 
 
 class World:

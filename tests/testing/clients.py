@@ -5,23 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.testing.kafka import Kafka
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 TOPIC = "t"
@@ -35,25 +19,27 @@ def connect(kafka: Kafka, node: int = 0, **options: Any) -> WireClient:
 
 def create_topic(client: WireClient) -> None:
     """Create topic t with one partition."""
-    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    response = client.call(CreateTopicsRequest(topics=[topic]))
+    topic = m.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    response = client.call(m.CreateTopicsRequest(topics=[topic]))
     assert response.topics[0].error_code == 0
 
 
-def commit(group: str = "g", offset: int = 5) -> OffsetCommitRequest:
+def commit(group: str = "g", offset: int = 5) -> m.OffsetCommitRequest:
     """Return a commit of a consumer that is no member, for v9 and older."""
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    return OffsetCommitRequest(
+    partition = m.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset
+    )
+    return m.OffsetCommitRequest(
         group_id=group,
-        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        topics=[m.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
     )
 
 
 def committed(client: WireClient, group: str = "g") -> int:
     """Return the committed offset of partition 0, -1 without one."""
-    topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
+    topics = [m.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+    request = m.OffsetFetchRequest(
+        groups=[m.OffsetFetchRequestGroup(group_id=group, topics=topics)]
     )
     response = client.call(request, 9)
     (row,) = response.groups[0].topics[0].partitions
@@ -75,13 +61,13 @@ def join(
 ) -> tuple[str, int]:
     """Join a classic group as its only member, and sync; return member id and
     generation."""
-    request = JoinGroupRequest(
+    request = m.JoinGroupRequest(
         group_id=group,
         session_timeout_ms=60_000,
         rebalance_timeout_ms=60_000,
         group_instance_id=instance,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
     joined = client.call(request, 9)
     if joined.member_id and joined.error_code:
@@ -89,7 +75,7 @@ def join(
         joined = client.call(request, 9)
     assert joined.error_code == 0
     synced = client.call(
-        SyncGroupRequest(
+        m.SyncGroupRequest(
             group_id=group,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
@@ -110,7 +96,7 @@ def heartbeat_code(
     instance: str | None = None,
 ) -> int:
     """Send a heartbeat of a classic member; return the error code."""
-    request = HeartbeatRequest(
+    request = m.HeartbeatRequest(
         group_id=group,
         member_id=member[0],
         generation_id=member[1],
@@ -123,7 +109,7 @@ def consumer_heartbeat(
     client: WireClient, epoch: int, instance: str | None = None
 ) -> Any:
     """Send a heartbeat of member m of the KIP-848 group g; return the response."""
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=epoch, instance_id=instance
     )
     if epoch == 0:

@@ -18,20 +18,7 @@ from coterie.broker.coordinator.result import Timer
 from coterie.broker.log.stores import open_log
 from coterie.testing import Kafka
 from coterie.testing.clock import Clock
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.list_transactions import ListTransactionsRequest
+from coterie.wire import messages as m
 from coterie.wire.record_batch import (
     LogRecord,
     decode_records,
@@ -88,16 +75,16 @@ def create_topic(
     wire: WireClient, name: str, *, partitions: int = 1, **configs: str
 ) -> None:
     """Create a topic; `retention_ms` is a config with dots."""
-    topic = CreatableTopic(
+    topic = m.CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=1,
         configs=[
-            CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            m.CreatableTopicConfig(name=key.replace("_", "."), value=value)
             for key, value in configs.items()
         ],
     )
-    created = wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
+    created = wire.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
     assert created.topics[0].error_code == 0, created
 
 
@@ -116,16 +103,16 @@ def produce(
 
 
 def offset_at(wire: WireClient, topic: str, timestamp: int) -> int:
-    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    listed = ListOffsetsTopic(name=topic, partitions=[asked])
-    response = wire.call(ListOffsetsRequest(replica_id=-1, topics=[listed]), 7)
+    asked = m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    listed = m.ListOffsetsTopic(name=topic, partitions=[asked])
+    response = wire.call(m.ListOffsetsRequest(replica_id=-1, topics=[listed]), 7)
     offset: int = response.topics[0].partitions[0].offset
     return offset
 
 
 def beat(wire: WireClient, member: ClassicMember, instance: str | None = None) -> int:
     """Send a classic heartbeat of group "g"; return the error code."""
-    request = HeartbeatRequest(
+    request = m.HeartbeatRequest(
         group_id="g",
         generation_id=member.generation,
         member_id=member.id,
@@ -140,7 +127,7 @@ def state_of(wire: WireClient, group: str) -> str:
 
 
 def groups(wire: WireClient) -> Mapping[str, str]:
-    response = wire.call(ListGroupsRequest(), 5)
+    response = wire.call(m.ListGroupsRequest(), 5)
     return {each.group_id: each.group_state for each in response.groups}
 
 
@@ -465,7 +452,7 @@ def test_transactional_ids_expire_a_week_after_their_last_transaction(
 
 
 def state_of_transactions(wire: WireClient) -> Mapping[str, str]:
-    response = wire.call(ListTransactionsRequest(), 0)
+    response = wire.call(m.ListTransactionsRequest(), 0)
     return {
         each.transactional_id: each.transaction_state
         for each in response.transaction_states
@@ -509,8 +496,8 @@ def test_compaction_removes_tombstones_after_delete_retention(
 
 def keys(wire: WireClient, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     """Return keys and values of all records."""
-    partition = FetchPartition(partition_max_bytes=1 << 20)
-    request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[partition])])
+    partition = m.FetchPartition(partition_max_bytes=1 << 20)
+    request = m.FetchRequest(topics=[m.FetchTopic(topic=topic, partitions=[partition])])
     [[found]] = [each.partitions for each in wire.call(request, 12).responses]
     return [
         (record.key, record.value)
@@ -552,9 +539,9 @@ def test_a_fetch_waits_in_real_time(
 ) -> None:
     create_topic(wire, "log")
     with server.client() as other:
-        partition = FetchPartition(partition_max_bytes=1 << 20)
-        topic = FetchTopic(topic="log", partitions=[partition])
-        other.send(FetchRequest(min_bytes=1, max_wait_ms=600_000, topics=[topic]), 12)
+        partition = m.FetchPartition(partition_max_bytes=1 << 20)
+        topic = m.FetchTopic(topic="log", partitions=[partition])
+        other.send(m.FetchRequest(min_bytes=1, max_wait_ms=600_000, topics=[topic]), 12)
         clock.advance(hours=1)
         assert select.select([other.socket], [], [], 0)[0] == []
         produce(wire, "log", clock.now_ms)

@@ -14,18 +14,8 @@ import pytest
 from coterie.broker.server.broker import Broker
 from coterie.errors import SettingError
 from coterie.testing import Kafka
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -42,15 +32,15 @@ def coordinator_id(broker: Broker, group: str) -> int:
 
 
 def commit(client: WireClient, offset: int) -> None:
-    topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
-    client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
-    partition = OffsetCommitRequestPartition(
+    topic = m.CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+    client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
     response = client.call(
-        OffsetCommitRequest(
+        m.OffsetCommitRequest(
             group_id="billing",
-            topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])],
+            topics=[m.OffsetCommitRequestTopic(name="orders", partitions=[partition])],
         ),
         8,
     )
@@ -58,8 +48,8 @@ def commit(client: WireClient, offset: int) -> None:
 
 
 def committed(client: WireClient) -> list[int]:
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id="billing", topics=None)]
+    request = m.OffsetFetchRequest(
+        groups=[m.OffsetFetchRequestGroup(group_id="billing", topics=None)]
     )
 
     def fetch() -> Any:
@@ -76,7 +66,7 @@ def committed(client: WireClient) -> list[int]:
 def test_closing_ends_the_thread_and_frees_the_port() -> None:
     before = set(threading.enumerate())
     with Kafka() as kafka, connect(kafka) as client:
-        assert client.call(ApiVersionsRequest(), 0).error_code == ErrorCode.NONE
+        assert client.call(m.ApiVersionsRequest(), 0).error_code == ErrorCode.NONE
         assert set(threading.enumerate()) > before
     assert set(threading.enumerate()) == before
     with pytest.raises(ConnectionRefusedError):
@@ -165,7 +155,7 @@ def test_a_paused_server_answers_when_it_is_resumed() -> None:
         answers: list[int] = []
         thread = threading.Thread(
             target=lambda: answers.append(
-                client.call(ApiVersionsRequest(), 0).error_code
+                client.call(m.ApiVersionsRequest(), 0).error_code
             )
         )
         thread.start()

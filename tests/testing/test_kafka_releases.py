@@ -24,13 +24,9 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.testing.kafka import Kafka
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.configs import ConfigResourceType
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
 from coterie.wire.releases import load_release
 from tests.support.server_process import start_server
 from tests.support.waiting import eventually
@@ -250,13 +246,13 @@ def test_unknown_release_is_refused_before_anything_starts() -> None:
 
 
 def test_serve_acts_as_a_release() -> None:
-    broker = DescribeConfigsResource(
+    broker = m.DescribeConfigsResource(
         resource_type=ConfigResourceType.BROKER,
         resource_name="1",
         configuration_keys=["offsets.retention.minutes"],
     )
     with start_server("--act-as", "1.1") as server, server.client() as client:
-        versions = client.call(ApiVersionsRequest(), 0).api_keys
-        configs = client.call(DescribeConfigsRequest(resources=[broker]), 1)
+        versions = client.call(m.ApiVersionsRequest(), 0).api_keys
+        configs = client.call(m.DescribeConfigsRequest(resources=[broker]), 1)
     assert {each.api_key for each in versions} == {*load_release("1.1").versions}
     assert configs.results[0].configs[0].value == "1440"

@@ -15,8 +15,7 @@ from coterie.testing.recorder import (
     Requests,
     render,
 )
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.testing.clients import commit_code, connect, create_topic, join
 
@@ -80,11 +79,11 @@ def test_topic_ids_are_recorded_as_names_and_records_as_their_size(
     kafka: Kafka, client: WireClient
 ) -> None:
     topic = kafka.call(lambda server: server.assembly.broker.catalog.topics["t"])
-    part = FetchPartition(partition=0, partition_max_bytes=100)
-    request = FetchRequest(
+    part = m.FetchPartition(partition=0, partition_max_bytes=100)
+    request = m.FetchRequest(
         replica_id=-1,
         max_wait_ms=0,
-        topics=[FetchTopic(topic_id=topic.topic_id, partitions=[part])],
+        topics=[m.FetchTopic(topic_id=topic.topic_id, partitions=[part])],
         session_epoch=-1,
     )
     client.call(request, 13)
@@ -98,7 +97,8 @@ def test_topic_ids_are_recorded_as_names_and_records_as_their_size(
 def test_rebalances_have_reasons_and_members(kafka: Kafka, client: WireClient) -> None:
     member, _ = join(client)
     client.call(
-        LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)]), 5
+        m.LeaveGroupRequest(group_id="g", members=[m.MemberIdentity(member_id=member)]),
+        5,
     )
 
     first, second = kafka.rebalances.wait_for("g", count=2)

@@ -11,21 +11,8 @@ import pytest
 from coterie.auth.acl import PatternType, ResourceType
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.testing.request_names import RequestNames, names_in
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.describe_acls import DescribeAclsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.schema import Struct
 from tests.testing.test_error_responses import FAMILIES, full_request
 
@@ -122,10 +109,10 @@ def test_topic_ids_are_resolved(api: ApiKey) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        FindCoordinatorRequest(key_type=1, coordinator_keys=["x", "y"]),
-        CreateAclsRequest(
+        m.FindCoordinatorRequest(key_type=1, coordinator_keys=["x", "y"]),
+        m.CreateAclsRequest(
             creations=[
-                AclCreation(
+                m.AclCreation(
                     resource_type=ResourceType.TRANSACTIONAL_ID, resource_name=x
                 )
                 for x in "xy"
@@ -138,15 +125,15 @@ def test_each_transactional_id_is_found(request_: Any) -> None:
 
 
 def test_the_groups_of_find_coordinator_are_found() -> None:
-    assert names(FindCoordinatorRequest(key_type=0, key="g")).groups == ("g",)
+    assert names(m.FindCoordinatorRequest(key_type=0, key="g")).groups == ("g",)
 
 
 def test_resources_of_configurations_are_found() -> None:
     resources = [
-        DescribeConfigsResource(resource_type=kind, resource_name=name)
+        m.DescribeConfigsResource(resource_type=kind, resource_name=name)
         for kind, name in ((2, "t"), (32, "g"), (4, "1"))
     ]
-    found = names(DescribeConfigsRequest(resources=resources))
+    found = names(m.DescribeConfigsRequest(resources=resources))
 
     assert (found.topics, found.groups) == (("t",), ("g",))
 
@@ -155,13 +142,13 @@ def test_literal_resources_of_acl_bindings_are_found() -> None:
     literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
     topic, group = ResourceType.TOPIC, ResourceType.GROUP
 
-    described = DescribeAclsRequest(
+    described = m.DescribeAclsRequest(
         resource_type_filter=group,
         resource_name_filter="g",
         pattern_type_filter=literal,
     )
     filters = [
-        DeleteAclsFilter(
+        m.DeleteAclsFilter(
             resource_type_filter=topic,
             resource_name_filter=name,
             pattern_type_filter=kind,
@@ -170,20 +157,20 @@ def test_literal_resources_of_acl_bindings_are_found() -> None:
     ]
 
     assert names(described).groups == ("g",)
-    assert names(DeleteAclsRequest(filters=filters)).topics == ("t",)
+    assert names(m.DeleteAclsRequest(filters=filters)).topics == ("t",)
 
 
 # Fetch sessions.
 
 
-def fetch(*topics: FetchTopic, **more: Any) -> FetchRequest:
-    return FetchRequest(topics=list(topics), **more)
+def fetch(*topics: m.FetchTopic, **more: Any) -> m.FetchRequest:
+    return m.FetchRequest(topics=list(topics), **more)
 
 
-def topic(topic_id: bytes, *partitions: int) -> FetchTopic:
-    return FetchTopic(
+def topic(topic_id: bytes, *partitions: int) -> m.FetchTopic:
+    return m.FetchTopic(
         topic_id=topic_id,
-        partitions=[FetchPartition(partition=index) for index in partitions],
+        partitions=[m.FetchPartition(partition=index) for index in partitions],
     )
 
 
@@ -191,8 +178,8 @@ def test_a_fetch_names_the_topics_of_its_session() -> None:
     sessions = FetchSessions(1, 10, lambda: 7)
     sessions.plan(fetch(topic(ONE, 0, 1), session_epoch=0), 13, 0)
     session = {"session_id": 7, "session_epoch": 1}
-    half = ForgottenTopic(topic_id=ONE, partitions=[0])
-    whole = ForgottenTopic(topic_id=ONE, partitions=[0, 1])
+    half = m.ForgottenTopic(topic_id=ONE, partitions=[0])
+    whole = m.ForgottenTopic(topic_id=ONE, partitions=[0, 1])
 
     assert names(fetch(**session), sessions).topics == ("t1",)
     assert names(fetch(topic(TWO, 0), **session), sessions).topics == ("t1", "t2")

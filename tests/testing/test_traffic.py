@@ -12,32 +12,9 @@ import pytest
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.server.call import Call
 from coterie.testing.traffic import Traffic
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.primitives import EncodedArray
 from tests.testing.test_error_responses import FAMILIES, full_request
 
@@ -88,11 +65,11 @@ def test_every_request_is_recorded(api: Any, version: int) -> None:
 
 def test_the_members_of_a_leave_request_are_recorded() -> None:
     members = [
-        MemberIdentity(member_id="m"),
-        MemberIdentity(group_instance_id="i"),
+        m.MemberIdentity(member_id="m"),
+        m.MemberIdentity(group_instance_id="i"),
     ]
 
-    recorded = record(LeaveGroupRequest(group_id="g", members=members), 5)
+    recorded = record(m.LeaveGroupRequest(group_id="g", members=members), 5)
 
     assert (recorded.groups, recorded.members) == (("g",), ("m", "i"))
 
@@ -100,12 +77,12 @@ def test_the_members_of_a_leave_request_are_recorded() -> None:
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
-        (FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4),
-        (FindCoordinatorRequest(key_type=1, key="x"), 3),
-        (AddPartitionsToTxnRequest(v3_and_below_transactional_id="x"), 3),
+        (m.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4),
+        (m.FindCoordinatorRequest(key_type=1, key="x"), 3),
+        (m.AddPartitionsToTxnRequest(v3_and_below_transactional_id="x"), 3),
         (
-            AddPartitionsToTxnRequest(
-                transactions=[AddPartitionsToTxnTransaction(transactional_id="x")]
+            m.AddPartitionsToTxnRequest(
+                transactions=[m.AddPartitionsToTxnTransaction(transactional_id="x")]
             ),
             4,
         ),
@@ -117,22 +94,22 @@ def test_transactional_ids_are_recorded(request_: Any, version: int) -> None:
 
 def test_topics_of_configurations_are_recorded() -> None:
     resources = [
-        IncrementalAlterConfigsResource(resource_type=2, resource_name="t"),
-        IncrementalAlterConfigsResource(resource_type=32, resource_name="g"),
+        m.IncrementalAlterConfigsResource(resource_type=2, resource_name="t"),
+        m.IncrementalAlterConfigsResource(resource_type=32, resource_name="g"),
     ]
 
-    recorded = record(IncrementalAlterConfigsRequest(resources=resources), 1)
+    recorded = record(m.IncrementalAlterConfigsRequest(resources=resources), 1)
 
     assert recorded.topics == ("t",)
 
 
 def test_records_of_a_fetch_are_counted_and_not_kept() -> None:
-    request = FetchRequest(
-        topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition()])]
+    request = m.FetchRequest(
+        topics=[m.FetchTopic(topic_id=ID, partitions=[m.FetchPartition()])]
     )
-    part = PartitionData(records=b"12345", error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    response = FetchResponse(
-        responses=[FetchableTopicResponse(topic_id=ID, partitions=[part])]
+    part = m.PartitionData(records=b"12345", error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    response = m.FetchResponse(
+        responses=[m.FetchableTopicResponse(topic_id=ID, partitions=[part])]
     )
 
     recorded = record(request, 13, response)
@@ -150,14 +127,14 @@ def test_an_encoded_response_is_decoded() -> None:
 
 
 def test_encoded_rows_of_a_response_are_decoded() -> None:
-    topic = OffsetFetchResponseTopics(name="t")
+    topic = m.OffsetFetchResponseTopics(name="t")
     code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     # Partition, offset, leader epoch, metadata "", error code, no tags.
     row = pack(">iqi", 1, -1, -1) + b"\1" + pack(">h", code) + b"\0"
     topic.partitions = EncodedArray(1, row)  # type: ignore[assignment]
-    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[topic])
 
-    recorded = record(OffsetFetchRequest(), 8, OffsetFetchResponse(groups=[group]))
+    recorded = record(m.OffsetFetchRequest(), 8, m.OffsetFetchResponse(groups=[group]))
 
     assert recorded.errors == ("UNSTABLE_OFFSET_COMMIT",)
     (partition,) = recorded.response.groups[0].topics[0].partitions

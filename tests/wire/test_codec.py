@@ -12,40 +12,8 @@ from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatResponse,
-)
-from coterie.wire.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.fetch import FetchRequest, ReplicaState
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from coterie.wire.messages.produce import ProduceRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.primitives import EncodedArray, read_uvarint, write_uvarint
 from coterie.wire.schema import Field, Message
 from tests.wire.hand import int16, int32, text
@@ -121,9 +89,9 @@ def test_arbitrary_bytes_are_malformed_or_a_value(
 
 @pytest.mark.fact("G1-07a")
 def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
-    plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    plain = encode(m.HeartbeatRequest(group_id="g", member_id="m"), 4)
     body = plain[:-1] + b"\2" + b"\5\2ab" + b"\x0b\1c"
-    request, end = decode(HeartbeatRequest, 4, body)
+    request, end = decode(m.HeartbeatRequest, 4, body)
     assert end == len(body)
     assert request.unknown_tags == {5: b"ab", 11: b"c"}
     request.unknown_tags = {11: b"c", 5: b"ab"}  # type: ignore[misc]
@@ -134,134 +102,134 @@ def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
     "tags", [b"\2\5\0\5\0", b"\2\5\0\4\0", b"\1\5\3ab", b"\1\5", b"\1", b""]
 )
 def test_tags_not_ascending_or_beyond_the_data_are_malformed(tags: bytes) -> None:
-    plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    plain = encode(m.HeartbeatRequest(group_id="g", member_id="m"), 4)
     with pytest.raises(MalformedFrame):
-        decode(HeartbeatRequest, 4, plain[:-1] + tags)
+        decode(m.HeartbeatRequest, 4, plain[:-1] + tags)
 
 
 @pytest.mark.fact("G1-07b")
 def test_compact_lengths_are_one_more_and_zero_for_null() -> None:
-    body = encode(HeartbeatRequest(group_id="gg", group_instance_id=None), 4)
+    body = encode(m.HeartbeatRequest(group_id="gg", group_instance_id=None), 4)
     assert body == b"\3gg" + int32(0) + b"\1" + b"\0" + b"\0"
     with pytest.raises(MalformedFrame):
-        decode(HeartbeatRequest, 4, b"\0" + body[3:])
+        decode(m.HeartbeatRequest, 4, b"\0" + body[3:])
 
 
 @pytest.mark.fact("G1-07b")
 def test_the_varint_of_a_null_may_be_longer_than_necessary() -> None:
     body = b"\3gg" + int32(0) + b"\1" + b"\x80\0" + b"\0"
-    request, end = decode(HeartbeatRequest, 4, body)
+    request, end = decode(m.HeartbeatRequest, 4, body)
     assert request.group_instance_id is None
     assert end == len(body)
 
 
 @pytest.mark.fact("G1-07c", "E7-51")
 def test_a_nullable_struct_has_a_marker_byte() -> None:
-    absent = encode(ConsumerGroupHeartbeatResponse(), 0)
-    empty = encode(ConsumerGroupHeartbeatResponse(assignment=Assignment()), 0)
+    absent = encode(m.ConsumerGroupHeartbeatResponse(), 0)
+    empty = encode(m.ConsumerGroupHeartbeatResponse(assignment=m.Assignment()), 0)
     assert absent[-2:] == b"\xff\0"
     assert empty[-4:] == b"\1\1\0\0"
-    assert decode(ConsumerGroupHeartbeatResponse, 0, absent)[0].assignment is None
-    assert decode(ConsumerGroupHeartbeatResponse, 0, empty)[0].assignment is not None
+    assert decode(m.ConsumerGroupHeartbeatResponse, 0, absent)[0].assignment is None
+    assert decode(m.ConsumerGroupHeartbeatResponse, 0, empty)[0].assignment is not None
 
 
 def test_a_tagged_field_with_its_default_is_not_encoded() -> None:
-    plain = encode(FetchRequest(), 15)
-    set_to_default = encode(FetchRequest(cluster_id=None), 15)
-    encoded = encode(FetchRequest(replica_state=ReplicaState(replica_id=4)), 15)
+    plain = encode(m.FetchRequest(), 15)
+    set_to_default = encode(m.FetchRequest(cluster_id=None), 15)
+    encoded = encode(m.FetchRequest(replica_state=m.ReplicaState(replica_id=4)), 15)
     assert plain == set_to_default
     assert len(encoded) > len(plain)
-    assert decode(FetchRequest, 15, encoded)[0].replica_state.replica_id == 4
+    assert decode(m.FetchRequest, 15, encoded)[0].replica_state.replica_id == 4
 
 
 def test_a_tagged_field_that_does_not_fill_its_span_is_malformed() -> None:
-    plain = encode(FetchRequest(), 15)
+    plain = encode(m.FetchRequest(), 15)
     state = int32(4) + bytes(8) + b"\0"
     for body in (state + b"x", state[:-1]):
         tags = b"\1\1" + bytes([len(body)]) + body
         with pytest.raises(MalformedFrame):
-            decode(FetchRequest, 15, plain[:-1] + tags)
+            decode(m.FetchRequest, 15, plain[:-1] + tags)
 
 
 def test_a_null_in_a_field_that_is_not_nullable_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
-        decode(HeartbeatRequest, 0, text(None) + int32(1) + text("m"))
+        decode(m.HeartbeatRequest, 0, text(None) + int32(1) + text("m"))
 
 
 @pytest.mark.parametrize("size", [-2, -32768])
 def test_a_length_below_null_is_malformed(size: int) -> None:
     with pytest.raises(MalformedFrame):
-        decode(HeartbeatRequest, 3, text("g") + int32(1) + text("m") + int16(size))
+        decode(m.HeartbeatRequest, 3, text("g") + int32(1) + text("m") + int16(size))
 
 
 def test_an_impossible_array_count_is_refused_before_allocation() -> None:
     with pytest.raises(MalformedFrame):
-        decode(MetadataRequest, 1, int32(2**31 - 1))
+        decode(m.MetadataRequest, 1, int32(2**31 - 1))
     with pytest.raises(MalformedFrame):
-        decode(MetadataRequest, 1, int32(-2))
+        decode(m.MetadataRequest, 1, int32(-2))
 
 
 def test_invalid_utf8_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
-        decode(HeartbeatRequest, 0, int16(1) + b"\xff" + int32(1) + text("m"))
+        decode(m.HeartbeatRequest, 0, int16(1) + b"\xff" + int32(1) + text("m"))
 
 
 @pytest.mark.fact("G1-08")
 def test_strings_are_utf8_up_to_the_length_limit() -> None:
-    longest = HeartbeatRequest(group_id="x" * 32767)
-    assert decode(HeartbeatRequest, 0, encode(longest, 0))[0] == longest
-    odd = HeartbeatRequest(group_id=" \u0000消費者\U0001f600")
-    assert decode(HeartbeatRequest, 0, encode(odd, 0))[0] == odd
+    longest = m.HeartbeatRequest(group_id="x" * 32767)
+    assert decode(m.HeartbeatRequest, 0, encode(longest, 0))[0] == longest
+    odd = m.HeartbeatRequest(group_id=" \u0000消費者\U0001f600")
+    assert decode(m.HeartbeatRequest, 0, encode(odd, 0))[0] == odd
 
 
 @pytest.mark.fact("G1-10a")
 def test_a_uuid_is_sixteen_bytes_and_zero_for_none() -> None:
     topic_id = bytes(range(16))
-    topic = OffsetFetchResponseTopics(topic_id=topic_id)
-    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
-    assert topic_id in encode(OffsetFetchResponse(groups=[group]), 10)
-    assert OffsetFetchResponseTopics().topic_id == bytes(16)
+    topic = m.OffsetFetchResponseTopics(topic_id=topic_id)
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    assert topic_id in encode(m.OffsetFetchResponse(groups=[group]), 10)
+    assert m.OffsetFetchResponseTopics().topic_id == bytes(16)
 
 
 def test_trailing_bytes_are_left_to_the_caller() -> None:
-    body = encode(HeartbeatRequest(group_id="g"), 4)
-    assert decode(HeartbeatRequest, 4, body + b"more")[1] == len(body)
+    body = encode(m.HeartbeatRequest(group_id="g"), 4)
+    assert decode(m.HeartbeatRequest, 4, body + b"more")[1] == len(body)
 
 
 def test_fields_that_a_version_lacks_get_new_default_objects() -> None:
-    body = encode(OffsetFetchResponse(), 1)
-    one, _ = decode(OffsetFetchResponse, 1, body)
-    two, _ = decode(OffsetFetchResponse, 1, body)
-    one.groups.append(OffsetFetchResponseGroup())
+    body = encode(m.OffsetFetchResponse(), 1)
+    one, _ = decode(m.OffsetFetchResponse, 1, body)
+    two, _ = decode(m.OffsetFetchResponse, 1, body)
+    one.groups.append(m.OffsetFetchResponseGroup())
     assert two.groups == []
     assert two.throttle_time_ms == 0
 
 
 def test_an_encoded_array_is_written_unchanged() -> None:
     partitions = [
-        OffsetFetchResponsePartitions(partition_index=index, metadata="")
+        m.OffsetFetchResponsePartitions(partition_index=index, metadata="")
         for index in range(3)
     ]
-    topic = OffsetFetchResponseTopics(name="t", partitions=partitions)
-    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
-    plain = encode(OffsetFetchResponse(groups=[group]), 8)
-    alone = OffsetFetchResponseTopics(name="t", partitions=partitions[:1])
+    topic = m.OffsetFetchResponseTopics(name="t", partitions=partitions)
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    plain = encode(m.OffsetFetchResponse(groups=[group]), 8)
+    alone = m.OffsetFetchResponseTopics(name="t", partitions=partitions[:1])
     group.topics = [alone]
     bodies = []
     for index in range(3):
         partitions[0].partition_index = index
-        whole = encode(OffsetFetchResponse(groups=[group]), 8)
+        whole = encode(m.OffsetFetchResponse(groups=[group]), 8)
         bodies.append(whole[whole.index(b"\2t") + 3 : -5])
     topic.partitions = EncodedArray(3, b"".join(bodies))  # type: ignore[assignment]
     group.topics = [topic]
-    assert encode(OffsetFetchResponse(groups=[group]), 8) == plain
+    assert encode(m.OffsetFetchResponse(groups=[group]), 8) == plain
 
 
 def test_an_undeclared_version_cannot_be_encoded() -> None:
     with pytest.raises(AssertionError, match="no version 9"):
-        encode(HeartbeatRequest(), 9)
+        encode(m.HeartbeatRequest(), 9)
     with pytest.raises(AssertionError, match="no version 0"):
-        decode(ProduceRequest, 0, b"")
+        decode(m.ProduceRequest, 0, b"")
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -276,17 +244,17 @@ def test_a_varint_of_six_bytes_is_malformed() -> None:
 
 
 def test_messages_compare_by_fields_and_have_them_in_their_repr() -> None:
-    assert HeartbeatRequest(group_id="g") == HeartbeatRequest(group_id="g")
-    assert HeartbeatRequest(group_id="g") != HeartbeatRequest(group_id="h")
-    assert HeartbeatRequest() != FetchRequest()
-    assert "group_id='g'" in repr(HeartbeatRequest(group_id="g"))
+    assert m.HeartbeatRequest(group_id="g") == m.HeartbeatRequest(group_id="g")
+    assert m.HeartbeatRequest(group_id="g") != m.HeartbeatRequest(group_id="h")
+    assert m.HeartbeatRequest() != m.FetchRequest()
+    assert "group_id='g'" in repr(m.HeartbeatRequest(group_id="g"))
 
 
 def test_the_repr_of_a_message_hides_passwords() -> None:
-    upsertion = ScramCredentialUpsertion(name="alice", salted_password=b"hunter2")
+    upsertion = m.ScramCredentialUpsertion(name="alice", salted_password=b"hunter2")
     for shown in (
-        repr(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2")),
-        repr(AlterUserScramCredentialsRequest(upsertions=[upsertion])),
+        repr(m.SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2")),
+        repr(m.AlterUserScramCredentialsRequest(upsertions=[upsertion])),
     ):
         assert "hunter2" not in shown
         assert "=..." in shown
@@ -303,7 +271,7 @@ def test_arrays_of_shortest_elements_are_decoded(
             if declared.kind == "array" and version in declared.versions
         }
     )
-    if isinstance(value, JoinGroupResponse) and version < 7:
+    if isinstance(value, m.JoinGroupResponse) and version < 7:
         value.protocol_name = ""
     body = encode(value, version)
     assert decode(cls, version, body) == (value, len(body))
@@ -313,8 +281,8 @@ def test_arrays_of_shortest_elements_are_decoded(
 def test_a_null_string_is_empty_in_a_version_without_null(
     version: int, decoded: str | None
 ) -> None:
-    body = encode(JoinGroupResponse(protocol_name=None), version)
-    assert decode(JoinGroupResponse, version, body)[0].protocol_name == decoded
+    body = encode(m.JoinGroupResponse(protocol_name=None), version)
+    assert decode(m.JoinGroupResponse, version, body)[0].protocol_name == decoded
 
 
 def _shortest(declared: Field, version: int) -> Any:
@@ -339,42 +307,42 @@ def test_an_array_that_needs_more_bytes_than_there_are_is_refused_before_decodin
     # A topic of Metadata v12 has a UUID, a nullable name and tagged fields.
     body = write_uvarint(count + 1) + (bytes(16) + b"\0\0") * (count - 1)
     with pytest.raises(MalformedFrame, match="50 elements, each of at least 18 bytes"):
-        decode(MetadataRequest, 12, body)
+        decode(m.MetadataRequest, 12, body)
 
 
 def test_elements_of_all_arrays_together_are_limited() -> None:
     topics = [
-        OffsetFetchRequestTopics(name="t", partition_indexes=[1, 2, 3])
+        m.OffsetFetchRequestTopics(name="t", partition_indexes=[1, 2, 3])
         for _ in range(5)
     ]
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)]
+    request = m.OffsetFetchRequest(
+        groups=[m.OffsetFetchRequestGroup(group_id="g", topics=topics)]
     )
     body = encode(request, 9)
     elements = 1 + 5 + 5 * 3
-    assert decode(OffsetFetchRequest, 9, body, 0, elements)[0] == request
+    assert decode(m.OffsetFetchRequest, 9, body, 0, elements)[0] == request
     with pytest.raises(MalformedFrame, match="3 elements; only 2 more are accepted"):
-        decode(OffsetFetchRequest, 9, body, 0, elements - 1)
+        decode(m.OffsetFetchRequest, 9, body, 0, elements - 1)
 
 
 def test_unknown_tagged_fields_count_as_elements() -> None:
-    request = FindCoordinatorRequest(coordinator_keys=["a", "b"])
+    request = m.FindCoordinatorRequest(coordinator_keys=["a", "b"])
     request.unknown_tags = dict.fromkeys(range(10), b"")  # type: ignore[misc]
     body = encode(request, 4)
-    assert decode(FindCoordinatorRequest, 4, body, 0, 12)[0] == request
+    assert decode(m.FindCoordinatorRequest, 4, body, 0, 12)[0] == request
     with pytest.raises(MalformedFrame, match="10 tagged fields; at most 9 accepted"):
-        decode(FindCoordinatorRequest, 4, body, 0, 11)
+        decode(m.FindCoordinatorRequest, 4, body, 0, 11)
 
 
 def test_few_elements_are_made_of_a_large_array_beyond_the_limit() -> None:
     count = 2_000_000
     body = b"\0" + write_uvarint(count + 1) + b"\1" * count + b"\0"
     # The first call compiles the decoder, whose memory is not that of the array.
-    decode(FindCoordinatorRequest, 4, b"\0\1\0")
+    decode(m.FindCoordinatorRequest, 4, b"\0\1\0")
     tracemalloc.start()
     try:
         with pytest.raises(MalformedFrame):
-            decode(FindCoordinatorRequest, 4, body, 0, 500_000)
+            decode(m.FindCoordinatorRequest, 4, body, 0, 500_000)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
@@ -387,9 +355,9 @@ def test_few_elements_are_made_of_a_large_array_beyond_the_limit() -> None:
 def test_a_long_error_message_is_cut_to_the_largest_string(
     version: int, text: str, length: int
 ) -> None:
-    result = CreatableTopicResult(name="t", error_message=text * 40_000)
-    body = encode(CreateTopicsResponse(topics=[result]), version)
-    (topic,) = decode(CreateTopicsResponse, version, body)[0].topics
+    result = m.CreatableTopicResult(name="t", error_message=text * 40_000)
+    body = encode(m.CreateTopicsResponse(topics=[result]), version)
+    (topic,) = decode(m.CreateTopicsResponse, version, body)[0].topics
     assert topic.error_message == text * length
 
 
@@ -397,24 +365,24 @@ def test_a_long_error_message_is_cut_to_the_largest_string(
 def test_a_string_has_at_most_32767_bytes_in_flexible_versions_too(
     length: int, is_valid: bool
 ) -> None:
-    request = HeartbeatRequest(group_id="x" * length)
+    request = m.HeartbeatRequest(group_id="x" * length)
     body = encode(request, 4)
     if is_valid:
-        assert decode(HeartbeatRequest, 4, body)[0] == request
+        assert decode(m.HeartbeatRequest, 4, body)[0] == request
     else:
         with pytest.raises(MalformedFrame, match="string of 32768 bytes"):
-            decode(HeartbeatRequest, 4, body)
+            decode(m.HeartbeatRequest, 4, body)
 
 
 @pytest.mark.slow
 def test_a_commit_of_200_000_topics_is_within_the_default_limits() -> None:
-    partition = OffsetCommitRequestPartition(committed_metadata="m" * 20)
+    partition = m.OffsetCommitRequestPartition(committed_metadata="m" * 20)
     topics = [
-        OffsetCommitRequestTopic(name=f"topic-{at}", partitions=[partition])
+        m.OffsetCommitRequestTopic(name=f"topic-{at}", partitions=[partition])
         for at in range(200_000)
     ]
-    request = OffsetCommitRequest(group_id="g", topics=topics)
+    request = m.OffsetCommitRequest(group_id="g", topics=topics)
     body, settings = encode(request, 9), Settings()
     assert len(body) < settings.socket_request_without_records_max_bytes
     limit = settings.socket_request_max_elements
-    assert decode(OffsetCommitRequest, 9, body, 0, limit)[0] == request
+    assert decode(m.OffsetCommitRequest, 9, body, 0, limit)[0] == request

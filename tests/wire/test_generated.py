@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator import records
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.generated import COMPILED, find_generated, module_source
-from coterie.wire.messages import join_group
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.schema import Message, Struct
 from coterie.wire.source import Source
 from tests.wire.samples import sample
@@ -35,8 +33,10 @@ def messages_of(module: Any) -> list[type[Message]]:
 
 
 def test_requests_have_decoders_and_responses_encoders_of_every_version() -> None:
-    codecs = codecs_of(join_group)
-    versions = range(JoinGroupRequest.VERSIONS.low, JoinGroupRequest.VERSIONS.high + 1)
+    codecs = codecs_of(m)
+    versions = range(
+        m.JoinGroupRequest.VERSIONS.low, m.JoinGroupRequest.VERSIONS.high + 1
+    )
     assert set(codecs["DECODERS"]) == {("JoinGroupRequest", each) for each in versions}
     assert set(codecs["ENCODERS"]) == {("JoinGroupResponse", each) for each in versions}
 
@@ -60,7 +60,7 @@ def test_a_generated_codec_does_what_codec_py_does(cls: type[Message]) -> None:
 
 
 def test_versions_of_one_layout_share_a_function() -> None:
-    encoders = codecs_of(join_group)["ENCODERS"]
+    encoders = codecs_of(m)["ENCODERS"]
     assert encoders["JoinGroupResponse", 3] is encoders["JoinGroupResponse", 4]
 
 
@@ -72,5 +72,5 @@ def test_two_classes_of_one_name_are_refused() -> None:
 
 
 def test_generated_codecs_are_looked_up_in_the_compiled_build_only() -> None:
-    assert (find_generated("DECODERS", HeartbeatRequest, 4) is not None) is COMPILED
-    assert find_generated("DECODERS", JoinGroupResponse, 4) is None
+    assert (find_generated("DECODERS", m.HeartbeatRequest, 4) is not None) is COMPILED
+    assert find_generated("DECODERS", m.JoinGroupResponse, 4) is None

@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
 from coterie.wire.plain_commit import (
     ROW,
     PlainCommit,
@@ -29,20 +22,20 @@ from coterie.wire.schema import ZERO_UUID
 names = st.text(max_size=130)
 int32s = st.integers(-(2**31), 2**31 - 1)
 partitions = st.builds(
-    OffsetCommitRequestPartition,
+    m.OffsetCommitRequestPartition,
     partition_index=int32s,
     committed_offset=st.integers(-(2**63), 2**63 - 1),
     committed_leader_epoch=int32s,
     committed_metadata=st.sampled_from(["", None, "", None, "m"]),
 )
 topics = st.builds(
-    OffsetCommitRequestTopic,
+    m.OffsetCommitRequestTopic,
     name=names,
     topic_id=st.binary(min_size=16, max_size=16),
     partitions=st.lists(partitions, min_size=1, max_size=200) | st.just([]),
 )
 requests = st.builds(
-    OffsetCommitRequest,
+    m.OffsetCommitRequest,
     group_id=names,
     generation_id_or_member_epoch=int32s,
     member_id=names,
@@ -52,7 +45,7 @@ requests = st.builds(
 versions = st.integers(8, 10)
 
 
-def is_plain(request: OffsetCommitRequest) -> bool:
+def is_plain(request: m.OffsetCommitRequest) -> bool:
     texts = [request.group_id, request.member_id, request.group_instance_id or ""]
     texts += [topic.name for topic in request.topics]
     return all(len(text.encode()) <= 126 for text in texts) and all(
@@ -62,7 +55,7 @@ def is_plain(request: OffsetCommitRequest) -> bool:
     )
 
 
-def assert_same(plain: PlainCommit, request: OffsetCommitRequest) -> None:
+def assert_same(plain: PlainCommit, request: m.OffsetCommitRequest) -> None:
     assert plain.general() == request
     assert repr(plain) == f"PlainCommit({request!r})"
     for name in (
@@ -86,10 +79,10 @@ def assert_same(plain: PlainCommit, request: OffsetCommitRequest) -> None:
 
 @given(requests, versions, st.binary(max_size=20))
 def test_a_plain_request_is_decoded_as_by_the_general_decoder(
-    request: OffsetCommitRequest, version: int, header: bytes
+    request: m.OffsetCommitRequest, version: int, header: bytes
 ) -> None:
     frame = header + encode(request, version)
-    request, _ = decode(OffsetCommitRequest, version, frame, len(header))
+    request, _ = decode(m.OffsetCommitRequest, version, frame, len(header))
     plain = read_plain_commit(frame, len(header), version, NO_LIMIT)
     assert (plain is not None) == is_plain(request)
     if plain is not None:
@@ -98,7 +91,7 @@ def test_a_plain_request_is_decoded_as_by_the_general_decoder(
 
 @given(requests, versions, st.data())
 def test_odd_bytes_are_plain_only_if_the_general_decoder_agrees(
-    request: OffsetCommitRequest, version: int, data: st.DataObject
+    request: m.OffsetCommitRequest, version: int, data: st.DataObject
 ) -> None:
     frame = bytearray(encode(request, version))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -107,24 +100,26 @@ def test_odd_bytes_are_plain_only_if_the_general_decoder_agrees(
     cut = bytes(frame[: data.draw(st.integers(0, len(frame)))])
     plain = read_plain_commit(cut, 0, version, NO_LIMIT)
     if plain is not None:
-        general, end = decode(OffsetCommitRequest, version, cut)
+        general, end = decode(m.OffsetCommitRequest, version, cut)
         assert end == len(cut)
         assert_same(plain, general)
 
 
 @given(requests.filter(is_plain), versions)
 def test_the_response_has_the_bytes_of_the_general_encoder(
-    request: OffsetCommitRequest, version: int
+    request: m.OffsetCommitRequest, version: int
 ) -> None:
     plain = read_plain_commit(encode(request, version), 0, version, NO_LIMIT)
     assert plain is not None
-    response = OffsetCommitResponse(
+    response = m.OffsetCommitResponse(
         topics=[
-            OffsetCommitResponseTopic(
+            m.OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index)
+                    m.OffsetCommitResponsePartition(
+                        partition_index=each.partition_index
+                    )
                     for each in topic.partitions
                 ],
             )
@@ -135,11 +130,11 @@ def test_the_response_has_the_bytes_of_the_general_encoder(
 
 
 def one_topic(count: int) -> bytes:
-    rows = [OffsetCommitRequestPartition(partition_index=at) for at in range(count)]
+    rows = [m.OffsetCommitRequestPartition(partition_index=at) for at in range(count)]
     for row in rows:
         row.committed_metadata = ""
-    topic = OffsetCommitRequestTopic(name="t", partitions=rows)
-    return encode(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=rows)
+    return encode(m.OffsetCommitRequest(group_id="g", topics=[topic]), 9)
 
 
 def test_the_limit_of_elements_counts_topics_and_partitions() -> None:
@@ -147,7 +142,7 @@ def test_the_limit_of_elements_counts_topics_and_partitions() -> None:
     assert read_plain_commit(frame, 0, 9, 6) is not None
     assert read_plain_commit(frame, 0, 9, 5) is None
     with pytest.raises(MalformedFrame):
-        decode(OffsetCommitRequest, 9, frame, 0, 5)
+        decode(m.OffsetCommitRequest, 9, frame, 0, 5)
 
 
 def test_requests_before_version_8_are_left_to_the_general_decoder() -> None:
@@ -155,7 +150,7 @@ def test_requests_before_version_8_are_left_to_the_general_decoder() -> None:
 
 
 def test_a_null_array_is_left_to_the_general_decoder() -> None:
-    request = OffsetCommitRequest(group_id="g")
+    request = m.OffsetCommitRequest(group_id="g")
     frame = encode(request, 9)
     no_topics = b"\0\0"  # a null array, no tagged fields
     assert read_plain_commit(frame[:-2] + no_topics, 0, 9, NO_LIMIT) is None

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.connect import add_connection_options
+from coterie.wire import messages as m
 
 if TYPE_CHECKING:
     from coterie.cli.output.outcome import Failure, Item, Json, Outcome
     from coterie.client.connection import BrokerConnection
     from coterie.client.settings.collected import SettingValue
     from coterie.client.settings.target import Target
-    from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 _ROUND_TRIPS: Final = 3
 
@@ -151,7 +151,7 @@ async def check_brokers(target: Target) -> Outcome:
 
 
 def _check_outcome(
-    items: tuple[Item, ...], metadata: MetadataResponse | None, *failures: Failure
+    items: tuple[Item, ...], metadata: m.MetadataResponse | None, *failures: Failure
 ) -> Outcome:
     from coterie.cli.output.outcome import Column, Outcome, Role
 
@@ -183,7 +183,7 @@ def _check_outcome(
     )
 
 
-async def _broker_item(target: Target, broker: MetadataResponseBroker) -> Item:
+async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item:
     from time import perf_counter
 
     from coterie.cli.output.outcome import error_item
@@ -219,18 +219,13 @@ async def _round_trip_ms(connection: BrokerConnection) -> float:
     authorization."""
     from time import perf_counter
 
-    from coterie.wire.messages.api_versions import (
-        ApiVersionsRequest,
-        ApiVersionsResponse,
-    )
-
     taken_ms = []
-    request = ApiVersionsRequest(
+    request = m.ApiVersionsRequest(
         client_software_name="coterie", client_software_version="0"
     )
     for _ in range(_ROUND_TRIPS):
         started_s = perf_counter()
-        await connection.call(request, ApiVersionsResponse)
+        await connection.call(request, m.ApiVersionsResponse)
         taken_ms.append(_elapsed_ms(started_s))
     return min(taken_ms)
 

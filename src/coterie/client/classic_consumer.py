@@ -50,12 +50,8 @@ from coterie.client.member_offsets import Offset, OffsetAndMetadata
 from coterie.client.options import ClientOptions
 from coterie.errors import CoterieError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -282,7 +278,7 @@ class ClassicConsumer:
         owned = _by_topic(self._owned)
         return {
             name: _write(
-                ConsumerProtocolSubscription(
+                m.ConsumerProtocolSubscription(
                     topics=self._topics,
                     user_data=assignor.metadata or None,
                     owned_partitions=owned,
@@ -304,7 +300,7 @@ class ClassicConsumer:
         assigned = self._assignors[protocol].assign(named, self._counts)
         return {
             member_id: _write(
-                ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)),
+                m.ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)),
                 _ASSIGNMENT_VERSION,
             )
             for member_id, partitions in assigned.items()
@@ -346,9 +342,9 @@ def read_assignment(data: bytes) -> Owned:
     none. Raises MalformedFrame for other bytes."""
     if not data:
         return _NOTHING
-    version, known = _version(data), ConsumerProtocolAssignment.VERSIONS.high
+    version, known = _version(data), m.ConsumerProtocolAssignment.VERSIONS.high
     read, _ = decode(
-        ConsumerProtocolAssignment,
+        m.ConsumerProtocolAssignment,
         min(version, known),
         data,
         _VERSION.size,
@@ -362,9 +358,9 @@ def read_assignment(data: bytes) -> Owned:
 
 
 def _assignor_member(member: JoinedMember) -> AssignorMember:
-    version, known = _version(member.metadata), ConsumerProtocolSubscription.VERSIONS
+    version, known = _version(member.metadata), m.ConsumerProtocolSubscription.VERSIONS
     read, _ = decode(
-        ConsumerProtocolSubscription,
+        m.ConsumerProtocolSubscription,
         min(version, known.high),
         member.metadata,
         _VERSION.size,
@@ -392,18 +388,18 @@ def _version(data: bytes) -> int:
 
 
 def _write(
-    message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int
+    message: m.ConsumerProtocolSubscription | m.ConsumerProtocolAssignment, version: int
 ) -> bytes:
     return _VERSION.pack(version) + encode(message, version)
 
 
 def _by_topic(
     partitions: Iterable[TopicPartition],
-) -> list[ConsumerProtocolTopicPartitions]:
+) -> list[m.ConsumerProtocolTopicPartitions]:
     topics: dict[TopicName, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
     return [
-        ConsumerProtocolTopicPartitions(topic=topic, partitions=numbers)
+        m.ConsumerProtocolTopicPartitions(topic=topic, partitions=numbers)
         for topic, numbers in topics.items()
     ]

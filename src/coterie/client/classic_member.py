@@ -69,10 +69,8 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.types import GroupId, MemberId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.leave_group import LeaveGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -401,7 +399,7 @@ class ClassicMember:
             request = leave_request(
                 self._identity, self._session.member_id, self._leave_reason
             )
-            await connection.call(request, LeaveGroupResponse)
+            await connection.call(request, m.LeaveGroupResponse)
         except (CoterieError, TimeoutError) as error:
             _LOGGER.info("group %s: leaving failed: %s", self.group_id, error)
 
@@ -446,7 +444,7 @@ class ClassicMember:
         assignments = await self._assignments(joined)
         sync = sync_request(self._identity, joined, assignments)
         sent_s = self._clock()
-        response = await connection.call(sync, SyncGroupResponse)
+        response = await connection.call(sync, m.SyncGroupResponse)
         if response.error_code:
             code = ErrorCode.read(response.error_code)
             raise ApiError(code, f"SyncGroup of group {self.group_id}: {code.name}")
@@ -511,7 +509,7 @@ class ClassicMember:
         """Send a heartbeat. Raises CoterieError when the member is rejected for
         good."""
         session = self._session
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=self.group_id,
             generation_id=generation,
             member_id=session.member_id,
@@ -521,7 +519,7 @@ class ClassicMember:
         try:
             connection = await self._cluster.coordinator(self.group_id)
             sent_s = self._clock()
-            response = await connection.call(request, HeartbeatResponse)
+            response = await connection.call(request, m.HeartbeatResponse)
         except CoterieError as error:
             if not is_retriable(error):
                 raise

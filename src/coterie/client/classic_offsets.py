@@ -20,8 +20,8 @@ from coterie.client.member_offsets import (
 )
 from coterie.errors import ApiError, CommitRefused
 from coterie.types import GroupId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.schema import Versions
 
 _BY_NAME: Final = Versions(2, 9)
@@ -38,7 +38,7 @@ async def commit(
     if session.generation < 0:
         message = f"the member is not in group {group_id}"
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=session.generation,
         member_id=session.member_id,

@@ -15,17 +15,8 @@ from coterie.client.classic_session import ClassicSession
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.errors import ApiError
 from coterie.types import GroupId, MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from coterie.wire.schema import Versions
 
 _STATIC_SINCE: Final = 5
@@ -69,7 +60,7 @@ class Joined:
 
 async def join(
     connection: BrokerConnection,
-    request: JoinGroupRequest,
+    request: m.JoinGroupRequest,
     session: ClassicSession,
     clock: Callable[[], float],
 ) -> tuple[Joined, float]:
@@ -80,11 +71,11 @@ async def join(
     """
     wanted = Versions(_STATIC_SINCE, 99) if request.group_instance_id else ANY_VERSION
     sent_s = clock()
-    response = await connection.call(request, JoinGroupResponse, wanted=wanted)
+    response = await connection.call(request, m.JoinGroupResponse, wanted=wanted)
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         session.member_id = request.member_id = response.member_id
         sent_s = clock()
-        response = await connection.call(request, JoinGroupResponse, wanted=wanted)
+        response = await connection.call(request, m.JoinGroupResponse, wanted=wanted)
     if response.error_code:
         code = ErrorCode.read(response.error_code)
         raise ApiError(code, f"JoinGroup of group {request.group_id}: {code.name}")
@@ -109,9 +100,9 @@ def join_request(
     member_id: MemberId,
     metadata: Mapping[str, bytes],
     reason: str | None,
-) -> JoinGroupRequest:
+) -> m.JoinGroupRequest:
     """Return a JoinGroup request; `metadata` holds the protocols, preferred first."""
-    return JoinGroupRequest(
+    return m.JoinGroupRequest(
         group_id=identity.group_id,
         session_timeout_ms=identity.session_timeout_ms,
         rebalance_timeout_ms=identity.rebalance_timeout_ms,
@@ -119,7 +110,7 @@ def join_request(
         group_instance_id=identity.instance_id,
         protocol_type=identity.protocol_type,
         protocols=[
-            JoinGroupRequestProtocol(name=name, metadata=data)
+            m.JoinGroupRequestProtocol(name=name, metadata=data)
             for name, data in metadata.items()
         ],
         reason=reason and reason[:_REASON_LENGTH_MAX],
@@ -128,10 +119,10 @@ def join_request(
 
 def sync_request(
     identity: ClassicIdentity, joined: Joined, assignments: Mapping[MemberId, bytes]
-) -> SyncGroupRequest:
+) -> m.SyncGroupRequest:
     """Return the SyncGroup request of a generation; only the leader's has
     assignments."""
-    return SyncGroupRequest(
+    return m.SyncGroupRequest(
         group_id=identity.group_id,
         generation_id=joined.generation,
         member_id=joined.member_id,
@@ -139,7 +130,7 @@ def sync_request(
         protocol_type=identity.protocol_type,
         protocol_name=joined.protocol,
         assignments=[
-            SyncGroupRequestAssignment(member_id=member_id, assignment=data)
+            m.SyncGroupRequestAssignment(member_id=member_id, assignment=data)
             for member_id, data in assignments.items()
         ],
     )
@@ -147,13 +138,13 @@ def sync_request(
 
 def leave_request(
     identity: ClassicIdentity, member_id: MemberId, reason: str | None
-) -> LeaveGroupRequest:
+) -> m.LeaveGroupRequest:
     """Return a LeaveGroup request. It names the member for every version."""
-    member = MemberIdentity(
+    member = m.MemberIdentity(
         member_id=member_id,
         group_instance_id=identity.instance_id,
         reason=reason and reason[:_REASON_LENGTH_MAX],
     )
-    return LeaveGroupRequest(
+    return m.LeaveGroupRequest(
         group_id=identity.group_id, member_id=member_id, members=[member]
     )

@@ -25,19 +25,8 @@ from coterie.client.membership import Membership
 from coterie.client.notifier import Notifier
 from coterie.errors import ApiError, CoterieError
 from coterie.types import MemberId, TopicId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages import consumer_group_heartbeat as heartbeat
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    PreparedMember,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +70,10 @@ class ClientAssignor:
 
 def assignor_declarations(
     assignors: Sequence[ClientAssignor],
-) -> list[heartbeat.ClientAssignor]:
+) -> list[m.ClientAssignor]:
     """Return the assignors as structs of a heartbeat request."""
     return [
-        heartbeat.ClientAssignor(
+        m.ClientAssignor(
             name=each.name,
             minimum_version=each.minimum_version,
             maximum_version=each.maximum_version,
@@ -96,8 +85,8 @@ def assignor_declarations(
 
 
 def compute_assignment(
-    assignor: ClientAssignor, prepared: ConsumerGroupPrepareAssignmentResponse
-) -> list[InstalledMember]:
+    assignor: ClientAssignor, prepared: m.ConsumerGroupPrepareAssignmentResponse
+) -> list[m.InstalledMember]:
     """Return the result of an assignor for a group.
 
     Raises the exception of its function, and ValueError for a topic that the group does
@@ -110,13 +99,13 @@ def compute_assignment(
     }
     counts = {topic.topic_name: topic.num_partitions for topic in prepared.topics}
     return [
-        InstalledMember(member_id=member_id, partitions=_by_id(partitions, ids))
+        m.InstalledMember(member_id=member_id, partitions=_by_id(partitions, ids))
         for member_id, partitions in assignor.assign(members, counts).items()
     ]
 
 
 def _assignor_member(
-    member: PreparedMember, names: Mapping[TopicId, TopicName]
+    member: m.PreparedMember, names: Mapping[TopicId, TopicName]
 ) -> AssignorMember:
     return AssignorMember(
         instance_id=member.instance_id,
@@ -139,7 +128,7 @@ def _assignor_member(
 
 def _by_id(
     partitions: Iterable[TopicPartition], ids: Mapping[TopicName, TopicId]
-) -> list[TopicPartitions]:
+) -> list[m.TopicPartitions]:
     topics: dict[TopicId, list[int]] = {}
     for name, number in sorted(partitions):
         if name not in ids:
@@ -148,7 +137,7 @@ def _by_id(
             )
         topics.setdefault(ids[name], []).append(number)
     return [
-        TopicPartitions(topic_id=topic_id, partitions=numbers)
+        m.TopicPartitions(topic_id=topic_id, partitions=numbers)
         for topic_id, numbers in topics.items()
     ]
 
@@ -191,25 +180,25 @@ class AssignmentComputer:
     async def _compute(self) -> None:
         membership = self._membership
         group_id, epoch = membership.identity.group_id, membership.epoch
-        prepare = ConsumerGroupPrepareAssignmentRequest(
+        prepare = m.ConsumerGroupPrepareAssignmentRequest(
             group_id=group_id, member_id=membership.member_id, member_epoch=epoch
         )
         prepared = await self._cluster.call_coordinator(
-            group_id, prepare, ConsumerGroupPrepareAssignmentResponse
+            group_id, prepare, m.ConsumerGroupPrepareAssignmentResponse
         )
         self._check(prepared.error_code, prepared.error_message)
         installed = await self._cluster.call_coordinator(
             group_id,
             self._install(prepared, epoch),
-            ConsumerGroupInstallAssignmentResponse,
+            m.ConsumerGroupInstallAssignmentResponse,
         )
         self._check(installed.error_code, installed.error_message)
 
     def _install(
-        self, prepared: ConsumerGroupPrepareAssignmentResponse, epoch: int
-    ) -> ConsumerGroupInstallAssignmentRequest:
+        self, prepared: m.ConsumerGroupPrepareAssignmentResponse, epoch: int
+    ) -> m.ConsumerGroupInstallAssignmentRequest:
         """Return the Install request with the result, or with an error (E13-11)."""
-        install = ConsumerGroupInstallAssignmentRequest(
+        install = m.ConsumerGroupInstallAssignmentRequest(
             group_id=self._membership.identity.group_id,
             member_id=self._membership.member_id,
             member_epoch=epoch,

@@ -34,17 +34,8 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
 from coterie.wire.schema import ZERO_UUID, Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -153,7 +144,7 @@ class Cluster:
 
     # Topics.
 
-    async def metadata(self, topics: Iterable[TopicName] | None) -> MetadataResponse:
+    async def metadata(self, topics: Iterable[TopicName] | None) -> m.MetadataResponse:
         """Request the metadata of the brokers and of topics; None means all topics.
 
         Errors of topics are in the response. No topic is auto-created. The addresses of
@@ -161,14 +152,14 @@ class Cluster:
         """
         named = None
         if topics is not None:
-            named = [MetadataRequestTopic(topic_id=ZERO_UUID, name=x) for x in topics]
+            named = [m.MetadataRequestTopic(topic_id=ZERO_UUID, name=x) for x in topics]
         return await self._metadata(named, ANY_VERSION)
 
     async def topic_names(self, ids: Iterable[TopicId]) -> dict[TopicId, TopicName]:
         """Return the names of topics by id, without topics that do not exist or that
         the principal may not describe (E7-82).
         """
-        topics = [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
+        topics = [m.MetadataRequestTopic(topic_id=each, name=None) for each in ids]
         response = await self._metadata(topics, _NAMES_BY_ID)
         return {
             topic.topic_id: topic.name
@@ -177,10 +168,10 @@ class Cluster:
         }
 
     async def _metadata(
-        self, topics: list[MetadataRequestTopic] | None, wanted: Versions
-    ) -> MetadataResponse:
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        response = await self.call(request, MetadataResponse, wanted=wanted)
+        self, topics: list[m.MetadataRequestTopic] | None, wanted: Versions
+    ) -> m.MetadataResponse:
+        request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = await self.call(request, m.MetadataResponse, wanted=wanted)
         _check(response.error_code, "Metadata")
         for broker in response.brokers:
             self._nodes[broker.node_id] = Address(broker.host, broker.port)
@@ -248,9 +239,9 @@ class Cluster:
         accepts one per request, and the errors of `BrokerConnection.call`.
         """
         connection = await self.connection()
-        version = connection.version_of(FindCoordinatorRequest)
+        version = connection.version_of(m.FindCoordinatorRequest)
         request = find_coordinator_request(group_ids, version)
-        response = await connection.call(request, FindCoordinatorResponse)
+        response = await connection.call(request, m.FindCoordinatorResponse)
         found = read_find_coordinator(response, group_ids, version)
         for group_id, each in found.items():
             if each.code is ErrorCode.NONE:
@@ -320,7 +311,7 @@ class CoordinatorResult(NamedTuple):
 
 def find_coordinator_request(
     keys: Sequence[GroupId], version: int, key_type: int = GROUP
-) -> FindCoordinatorRequest:
+) -> m.FindCoordinatorRequest:
     """Return the request for the coordinators of `keys` (B-22).
 
     Raises:
@@ -333,17 +324,17 @@ def find_coordinator_request(
             f"FindCoordinator v{version} finds coordinators of groups only"
         )
     if version >= _BATCHED_SINCE:
-        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+        return m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
     if len(keys) != 1:
         raise NoBatchedFindCoordinatorsError(
             f"FindCoordinator v{version} takes one key, not {len(keys)}; "
             f"{_BATCHED_SINCE} is needed"
         )
-    return FindCoordinatorRequest(key_type=key_type, key=keys[0])
+    return m.FindCoordinatorRequest(key_type=key_type, key=keys[0])
 
 
 def read_find_coordinator(
-    response: FindCoordinatorResponse, keys: Sequence[GroupId], version: int
+    response: m.FindCoordinatorResponse, keys: Sequence[GroupId], version: int
 ) -> dict[GroupId, CoordinatorResult]:
     """Return the result for each key that the response contains."""
     if version < _BATCHED_SINCE:
@@ -352,7 +343,7 @@ def read_find_coordinator(
 
 
 def _coordinator_result(
-    each: Coordinator | FindCoordinatorResponse,
+    each: m.Coordinator | m.FindCoordinatorResponse,
 ) -> CoordinatorResult:
     code = ErrorCode.read(each.error_code)
     # A response without a node means that there is no coordinator, even with code NONE.

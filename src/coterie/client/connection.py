@@ -45,6 +45,7 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -55,7 +56,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
 )
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.schema import VERSION_MAX, Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -386,14 +386,14 @@ class BrokerConnection(asyncio.Protocol):
         """
         ours = ADVERTISED[ApiKey.API_VERSIONS]
         name, release = _SOFTWARE
-        request = ApiVersionsRequest(
+        request = m.ApiVersionsRequest(
             client_software_name=name, client_software_version=release
         )
-        response = await self._exchange(request, ApiVersionsResponse, ours.high)
+        response = await self._exchange(request, m.ApiVersionsResponse, ours.high)
         self._learn(response)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             self._versions.setdefault(ApiKey.API_VERSIONS, Versions(0, 0))
-            response = await self.call(request, ApiVersionsResponse, wanted=ours)
+            response = await self.call(request, m.ApiVersionsResponse, wanted=ours)
             self._learn(response)
         if response.error_code:
             code = ErrorCode.read(response.error_code).name
@@ -408,12 +408,8 @@ class BrokerConnection(asyncio.Protocol):
         if credentials is None:
             return
         # Most runs of the command line use no SASL and need not import its messages.
-        from coterie.wire.messages.sasl_authenticate import (
-            SaslAuthenticateRequest,
-            SaslAuthenticateResponse,
-        )
 
-        has_requests = SaslAuthenticateRequest.API_KEY in self._versions
+        has_requests = m.SaslAuthenticateRequest.API_KEY in self._versions
         await self._handshake(
             credentials.mechanism, _TOKENS_BY_REQUEST if has_requests else _BARE_TOKENS
         )
@@ -423,7 +419,8 @@ class BrokerConnection(asyncio.Protocol):
         while True:
             if has_requests:
                 response = await self.call(
-                    SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
+                    m.SaslAuthenticateRequest(auth_bytes=token),
+                    m.SaslAuthenticateResponse,
                 )
                 if response.error_code:
                     code = ErrorCode.read(response.error_code).name
@@ -450,14 +447,10 @@ class BrokerConnection(asyncio.Protocol):
             self._reauthenticate_at_s = self._loop.time() + delay_s
 
     async def _handshake(self, mechanism: str, version: Versions) -> None:
-        from coterie.wire.messages.sasl_handshake import (
-            SaslHandshakeRequest,
-            SaslHandshakeResponse,
-        )
 
         response = await self.call(
-            SaslHandshakeRequest(mechanism=mechanism),
-            SaslHandshakeResponse,
+            m.SaslHandshakeRequest(mechanism=mechanism),
+            m.SaslHandshakeResponse,
             wanted=version,
         )
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -501,7 +494,7 @@ class BrokerConnection(asyncio.Protocol):
         elif error is not None:
             raise error
 
-    def _learn(self, response: ApiVersionsResponse) -> None:
+    def _learn(self, response: m.ApiVersionsResponse) -> None:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
             for each in response.api_keys
@@ -591,7 +584,7 @@ class BrokerConnection(asyncio.Protocol):
                 f"a response to request {correlation_id}, not to {expected}"
             )
         version = pending.version
-        is_first = pending.request is ApiVersionsRequest
+        is_first = pending.request is m.ApiVersionsRequest
         if is_first and frame.startswith(_REFUSED_VERSION, at):
             version = 0
         value = pending.read(frame, at, version)

@@ -71,10 +71,7 @@ from coterie.errors import (
     CoterieError,
 )
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from coterie.wire import messages as m
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -312,9 +309,9 @@ class GroupMember:
             connection = await cluster.coordinator(self.group_id)
             if membership.heartbeat_due_ms is None:
                 return  # the state changed while the coordinator was looked up
-            version = connection.version_of(ConsumerGroupHeartbeatRequest)
+            version = connection.version_of(m.ConsumerGroupHeartbeatRequest)
             request = membership.heartbeat(self._now_ms(), version)
-            response = await connection.call(request, ConsumerGroupHeartbeatResponse)
+            response = await connection.call(request, m.ConsumerGroupHeartbeatResponse)
         except CoterieError as error:
             _LOGGER.info("group %s: heartbeat failed: %s", self.group_id, error)
             membership.failed(self._now_ms())
@@ -324,7 +321,7 @@ class GroupMember:
         else:
             self._process(response)
 
-    def _process(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _process(self, response: m.ConsumerGroupHeartbeatResponse) -> None:
         membership = self._membership
         if membership.answered(response, self._now_ms()):
             self._cluster.forget_coordinator(self.group_id)

@@ -17,20 +17,8 @@ from coterie.client.membership import Membership
 from coterie.client.notifier import Notifier
 from coterie.errors import ApiError, CommitRefused, RequestTimedOut
 from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
 from coterie.wire.schema import Versions
 
 _WITH_EPOCHS_AND_NAMES: Final = Versions(9, 9)
@@ -104,7 +92,7 @@ class MemberOffsets:
         self, offsets: Mapping[TopicPartition, Offset], epoch: int
     ) -> _Codes:
         identity = self._membership.identity
-        request = OffsetCommitRequest(
+        request = m.OffsetCommitRequest(
             group_id=identity.group_id,
             generation_id_or_member_epoch=epoch,
             member_id=self._membership.member_id,
@@ -115,22 +103,22 @@ class MemberOffsets:
 
     async def _fetch(
         self, partitions: Iterable[TopicPartition], epoch: int
-    ) -> OffsetFetchResponseGroup:
+    ) -> m.OffsetFetchResponseGroup:
         group_id = self._membership.identity.group_id
-        fetch = OffsetFetchRequestGroup(
+        fetch = m.OffsetFetchRequestGroup(
             group_id=group_id,
             member_id=self._membership.member_id,
             member_epoch=epoch,
             topics=[
-                OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                m.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
                 for name, indexes in _by_topic(partitions).items()
             ],
         )
-        request = OffsetFetchRequest(groups=[fetch], require_stable=True)
+        request = m.OffsetFetchRequest(groups=[fetch], require_stable=True)
 
-        async def once() -> OffsetFetchResponseGroup:
+        async def once() -> m.OffsetFetchResponseGroup:
             response = await self._cluster.call_coordinator(
-                group_id, request, OffsetFetchResponse, wanted=_WITH_EPOCHS_AND_NAMES
+                group_id, request, m.OffsetFetchResponse, wanted=_WITH_EPOCHS_AND_NAMES
             )
             group = response.groups[0]
             numbers = [group.error_code]
@@ -175,7 +163,7 @@ class MemberOffsets:
 
 
 async def commit_offsets(
-    cluster: Cluster, request: OffsetCommitRequest, wanted: Versions
+    cluster: Cluster, request: m.OffsetCommitRequest, wanted: Versions
 ) -> dict[TopicPartition, ErrorCode]:
     """Send a commit to the group's coordinator; return the code of each partition.
 
@@ -184,7 +172,7 @@ async def commit_offsets(
 
     async def once() -> _Codes:
         response = await cluster.call_coordinator(
-            request.group_id, request, OffsetCommitResponse, wanted=wanted
+            request.group_id, request, m.OffsetCommitResponse, wanted=wanted
         )
         codes = {
             TopicPartition(topic.name, each.partition_index): ErrorCode.read(
@@ -212,7 +200,7 @@ def _raise_retriable(
 
 def topics_to_commit(
     offsets: Mapping[TopicPartition, Offset],
-) -> list[OffsetCommitRequestTopic]:
+) -> list[m.OffsetCommitRequestTopic]:
     """Return offsets as the topics of an OffsetCommit request."""
     topics = []
     for name, indexes in _by_topic(offsets).items():
@@ -221,14 +209,14 @@ def topics_to_commit(
             given = offsets[TopicPartition(name, index)]
             each = OffsetAndMetadata(given) if isinstance(given, int) else given
             partitions.append(
-                OffsetCommitRequestPartition(
+                m.OffsetCommitRequestPartition(
                     partition_index=index,
                     committed_offset=each.offset,
                     committed_leader_epoch=each.leader_epoch,
                     committed_metadata=each.metadata,
                 )
             )
-        topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
+        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
     return topics
 
 

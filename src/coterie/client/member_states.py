@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.types import GroupId, MemberId, TopicId, TopicName
-from coterie.wire.messages.consumer_group_heartbeat import ClientAssignor
+from coterie.wire import messages as m
 
 
 class MemberState(Enum):
@@ -96,7 +96,7 @@ class Identity:
     rack_id: str | None = None
     server_assignor: str | None = None
     rebalance_timeout_ms: int = 300_000
-    client_assignors: list[ClientAssignor] | None = None
+    client_assignors: list[m.ClientAssignor] | None = None
     """The declared client-side assignors; None for none."""
 
 

@@ -36,12 +36,8 @@ from coterie.client.member_states import (
 )
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -197,7 +193,7 @@ class Membership:
 
     # Heartbeats.
 
-    def heartbeat(self, now_ms: int, version: int) -> ConsumerGroupHeartbeatRequest:
+    def heartbeat(self, now_ms: int, version: int) -> m.ConsumerGroupHeartbeatRequest:
         """Return the due heartbeat: full on joining and after a failure, else with the
         changes since the last one (E7-75, E7-76).
 
@@ -208,7 +204,7 @@ class Membership:
         epoch = self.epoch if leave_epoch is None else leave_epoch
         # In version 0 the coordinator creates the member id (E10-02).
         has_no_id = version < _OWN_MEMBER_ID_SINCE and self._accepted is None
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id=self.identity.group_id,
             member_id="" if has_no_id else self.member_id,
             member_epoch=epoch,
@@ -223,7 +219,7 @@ class Membership:
         self._settle()
         return request
 
-    def answered(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> bool:
+    def answered(self, response: m.ConsumerGroupHeartbeatResponse, now_ms: int) -> bool:
         """Process the response to the heartbeat in flight; return whether the
         coordinator has to be found again (E7-70)."""
         epoch, self._in_flight = self._in_flight, None
@@ -288,7 +284,7 @@ class Membership:
 
     # Responses to heartbeats.
 
-    def _accept(self, response: ConsumerGroupHeartbeatResponse, epoch: int) -> None:
+    def _accept(self, response: m.ConsumerGroupHeartbeatResponse, epoch: int) -> None:
         self._failures = 0
         self._not_before_ms = 0
         self.refusal = None
@@ -371,7 +367,7 @@ class Membership:
         self._is_full_due = True
 
     def _add_changes(
-        self, request: ConsumerGroupHeartbeatRequest, version: int
+        self, request: m.ConsumerGroupHeartbeatRequest, version: int
     ) -> None:
         """Add the fields that changed since the last heartbeat, or all of them."""
         wanted = self._subscription
@@ -452,12 +448,12 @@ _AT_ONCE: Final = frozenset(
 )
 
 
-def _by_topic(partitions: Partitions) -> list[TopicPartitions]:
+def _by_topic(partitions: Partitions) -> list[m.TopicPartitions]:
     """Return partitions as in a request, sorted: equal sets have equal bytes."""
     topics: dict[TopicId, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
     return [
-        TopicPartitions(topic_id=topic_id, partitions=numbers)
+        m.TopicPartitions(topic_id=topic_id, partitions=numbers)
         for topic_id, numbers in topics.items()
     ]

@@ -31,19 +31,9 @@ from coterie.client.admin.results import api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.types import LogOffset, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.metadata import MetadataResponseTopic
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from coterie.wire.murmur2 import murmur2
 from coterie.wire.record_batch import (
     INT32_MAX,
@@ -208,7 +198,7 @@ class Producer:
                 )
         return owned
 
-    async def _metadata(self, topic: TopicName) -> MetadataResponseTopic:
+    async def _metadata(self, topic: TopicName) -> m.MetadataResponseTopic:
         """Return the metadata of a topic. Raises ApiError when it does not exist.
 
         An unknown topic is requested again a few times: it may have been created just
@@ -264,23 +254,23 @@ class Producer:
         """Send one request with a batch for each partition; return the offsets of their
         first records, -1 when a broker no longer knows that of a duplicate."""
         options = self._options
-        topics: dict[TopicName, list[PartitionProduceData]] = defaultdict(list)
+        topics: dict[TopicName, list[m.PartitionProduceData]] = defaultdict(list)
         for key, batch in batches.items():
             topics[key.topic].append(
-                PartitionProduceData(index=key.partition, records=batch)
+                m.PartitionProduceData(index=key.partition, records=batch)
             )
-        request = ProduceRequest(
+        request = m.ProduceRequest(
             acks=_ALL_IN_SYNC if options.needs_all_replicas else _LEADER_ONLY,
             timeout_ms=broker_timeout_ms(self._cluster.options),
             topic_data=[
-                TopicProduceData(name=name, partition_data=data)
+                m.TopicProduceData(name=name, partition_data=data)
                 for name, data in topics.items()
             ],
         )
         since = _ZSTD_SINCE if options.codec is Codec.ZSTD else _BATCHES_SINCE
         response = await self._cluster.call(
             request,
-            ProduceResponse,
+            m.ProduceResponse,
             node_id=node_id,
             wanted=Versions(since, _BY_NAME_UNTIL),
         )
@@ -311,14 +301,14 @@ class Producer:
 
     async def _initialize(self) -> None:
         """Get a producer id. Raises ApiError."""
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=INT32_MAX
         )
         subject = "a producer id"
 
-        async def ask() -> InitProducerIdResponse:
+        async def ask() -> m.InitProducerIdResponse:
             response = await self._cluster.call(
-                request, InitProducerIdResponse, wanted=Versions(0, 5)
+                request, m.InitProducerIdResponse, wanted=Versions(0, 5)
             )
             if response.error_code:
                 raise api_error(response.error_code, subject)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.errors import MalformedFrame
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
@@ -108,15 +108,11 @@ async def _sasl_mismatch(
     address: tuple[str, int], options: ClientOptions
 ) -> str | None:
     # Most runs of the command line need not import this message.
-    from coterie.wire.messages.sasl_handshake import (
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-    )
 
-    request = SaslHandshakeRequest(mechanism=_DEFAULT_MECHANISM)
+    request = m.SaslHandshakeRequest(mechanism=_DEFAULT_MECHANISM)
     frame = await _exchange(address, options, request, 1, options.ssl)
     _, at = read_response(frame, tagged=False)
-    response, _ = decode(SaslHandshakeResponse, 1, frame, at)
+    response, _ = decode(m.SaslHandshakeResponse, 1, frame, at)
     if response.error_code not in {
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_SASL_MECHANISM,
@@ -146,7 +142,7 @@ async def _answers_in_plaintext(
 ) -> bool:
     """Return whether a listener responds to an ApiVersions request without TLS. The
     request has no credentials."""
-    frame = await _exchange(address, options, ApiVersionsRequest(), 0, None)
+    frame = await _exchange(address, options, m.ApiVersionsRequest(), 0, None)
     return read_response(frame, tagged=False)[0] == _CORRELATION_ID
 
 

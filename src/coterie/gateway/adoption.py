@@ -27,13 +27,8 @@ from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import GroupDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedGroupType
 from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -225,10 +220,10 @@ class Adoption:
     ) -> None:
         """Commit the offsets here, as one batch: a part of them would be taken for the
         whole group."""
-        request = OffsetCommitRequest(group_id=group_id, topics=_topics(offsets))
+        request = m.OffsetCommitRequest(group_id=group_id, topics=_topics(offsets))
 
         def respond(response: Any) -> None:
-            assert isinstance(response, OffsetCommitResponse)
+            assert isinstance(response, m.OffsetCommitResponse)
             codes = {
                 ErrorCode.read(each.error_code)
                 for topic in response.topics
@@ -289,12 +284,12 @@ def _bound(remembered: dict[GroupId, int]) -> None:
 
 def _topics(
     offsets: Mapping[TopicPartition, CommittedOffset],
-) -> list[OffsetCommitRequestTopic]:
-    topics: dict[TopicName, list[OffsetCommitRequestPartition]] = {}
+) -> list[m.OffsetCommitRequestTopic]:
+    topics: dict[TopicName, list[m.OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
         topics.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
+            m.OffsetCommitRequestPartition(
                 partition_index=partition,
                 committed_offset=offset.offset,
                 committed_leader_epoch=epoch,
@@ -302,6 +297,6 @@ def _topics(
             )
         )
     return [
-        OffsetCommitRequestTopic(name=topic, partitions=partitions)
+        m.OffsetCommitRequestTopic(name=topic, partitions=partitions)
         for topic, partitions in topics.items()
     ]

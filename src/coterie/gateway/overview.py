@@ -18,12 +18,8 @@ from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.plan import group_of, topic_of
 from coterie.gateway.status import SCHEMA
 from coterie.gateway.view import FIRST_NODE_ID, NodeInfo
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 
 _STABLE: Final = "Stable"
 _POLL_S: Final = 0.2
@@ -113,13 +109,13 @@ async def find_node(admin: AdminClient, name: str, node: str) -> NodeOverview | 
     return None
 
 
-async def _describe(admin: AdminClient, group_id: str) -> DescribedGroup:
-    request = DescribeGroupsRequest(groups=[group_id])
+async def _describe(admin: AdminClient, group_id: str) -> m.DescribedGroup:
+    request = m.DescribeGroupsRequest(groups=[group_id])
 
-    async def attempt() -> DescribedGroup:
+    async def attempt() -> m.DescribedGroup:
         cluster = admin.cluster
         response = await cluster.call_coordinator(
-            group_id, request, DescribeGroupsResponse
+            group_id, request, m.DescribeGroupsResponse
         )
         [group] = response.groups
         code = ErrorCode.read(group.error_code)
@@ -131,7 +127,7 @@ async def _describe(admin: AdminClient, group_id: str) -> DescribedGroup:
     return await admin.cluster.retrying(attempt)
 
 
-def _live_nodes(group: DescribedGroup) -> list[NodeOverview]:
+def _live_nodes(group: m.DescribedGroup) -> list[NodeOverview]:
     """Return the members of a stable group. Raises OperationRefused for another
     application's group."""
     try:

@@ -26,9 +26,9 @@ from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.topic import default_replicas
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import MetadataRequest
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
@@ -149,7 +149,7 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
 async def _check_release(admin: AdminClient) -> None:
     connection = await admin.cluster.connection()
     try:
-        connection.version_of(MetadataRequest, METADATA)
+        connection.version_of(m.MetadataRequest, METADATA)
     except UnsupportedByBroker as error:
         raise UnsupportedByBroker(
             f"upstream is older than Kafka 3.1, which the gateway needs: {error}"

@@ -54,13 +54,9 @@ from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import GroupId, LogOffset, ProducerId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.record_batch import INT32_MAX, Producer
 
 _LOGGER = logging.getLogger(__name__)
@@ -166,7 +162,7 @@ class GatewayTransactions:
 
     def add_offsets_to_txn(self, call: Call) -> None:
         """Add a group's shard to the transaction of an application."""
-        request: AddOffsetsToTxnRequest = call.request
+        request: m.AddOffsetsToTxnRequest = call.request
         try:
             check_offsets_to_txn(call)
         except ApiError as error:
@@ -175,7 +171,7 @@ class GatewayTransactions:
 
         def added(error: CoterieError | None) -> None:
             if error is None:
-                call.respond(AddOffsetsToTxnResponse())
+                call.respond(m.AddOffsetsToTxnResponse())
             else:
                 code = _code_of(error, _OFFSETS_ANSWERED)
                 refuse_offsets_to_txn(call, ApiError(code))
@@ -471,7 +467,7 @@ class _ShardCommits:
 
 
 def _present(
-    state: State, request: TxnOffsetCommitRequest
+    state: State, request: m.TxnOffsetCommitRequest
 ) -> frozenset[TopicPartition | GroupId]:
     """Return what tombstones could remove: the group of a commit, and those of its
     partitions that have an offset, stored or pending."""

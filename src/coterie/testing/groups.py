@@ -17,31 +17,8 @@ from coterie.errors import ApiError
 from coterie.testing.in_process import TIMEOUT_S, check
 from coterie.testing.topics import Position, TopicMethods
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from coterie.wire.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
 
 if TYPE_CHECKING:
     from coterie.client.admin.groups import GroupDescription, MemberDescription
@@ -87,7 +64,7 @@ class Groups(Mapping[GroupId, "Group"]):
         nodes = self._kafka.call(lambda server: len(server.nodes))
         for node in range(nodes):
             response = self._kafka.request(
-                ListGroupsRequest(), ListGroupsResponse, partition=node
+                m.ListGroupsRequest(), m.ListGroupsResponse, partition=node
             )
             check(response.error_code, "list groups")
             yield from sorted(group.group_id for group in response.groups)
@@ -118,18 +95,18 @@ class Group:
         from coterie.client.admin.groups import GroupDescription, Node
 
         node = Node(-1, "127.0.0.1", 0)
-        request = ConsumerGroupDescribeRequest(group_ids=[self.group_id])
+        request = m.ConsumerGroupDescribeRequest(group_ids=[self.group_id])
         (consumer,) = self._kafka.request(
-            request, ConsumerGroupDescribeResponse, group=self.group_id
+            request, m.ConsumerGroupDescribeResponse, group=self.group_id
         ).groups
         if consumer.error_code not in _NOT_A_CONSUMER_GROUP:
             described = consumer_group(consumer, node)
         else:
             (classic,) = self._kafka.request(
-                DescribeGroupsRequest(
+                m.DescribeGroupsRequest(
                     groups=[self.group_id], include_private_fields=True
                 ),
-                DescribeGroupsResponse,
+                m.DescribeGroupsResponse,
                 group=self.group_id,
             ).groups
             described = classic_group(classic, node)
@@ -178,10 +155,10 @@ class Group:
     @property
     def offsets(self) -> dict[TopicPartition, LogOffset]:
         """The committed offsets."""
-        group = OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
+        group = m.OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
         (fetched,) = self._kafka.request(
-            OffsetFetchRequest(groups=[group]),
-            OffsetFetchResponse,
+            m.OffsetFetchRequest(groups=[group]),
+            m.OffsetFetchResponse,
             version=_FETCH_VERSION,
             group=self.group_id,
         ).groups
@@ -321,19 +298,19 @@ class Group:
 
         Raises ApiError, with UNKNOWN_MEMBER_ID while the group has members.
         """
-        topics: dict[TopicName, OffsetCommitRequestTopic] = {}
+        topics: dict[TopicName, m.OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():
-            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+            topic = topics.setdefault(name, m.OffsetCommitRequestTopic(name=name))
             topic.partitions.append(
-                OffsetCommitRequestPartition(
+                m.OffsetCommitRequestPartition(
                     partition_index=partition,
                     committed_offset=offset,
                     committed_metadata=metadata,
                 )
             )
         response = self._kafka.request(
-            OffsetCommitRequest(group_id=self.group_id, topics=list(topics.values())),
-            OffsetCommitResponse,
+            m.OffsetCommitRequest(group_id=self.group_id, topics=list(topics.values())),
+            m.OffsetCommitResponse,
             version=_COMMIT_VERSION,
             group=self.group_id,
         )
@@ -348,9 +325,9 @@ class Group:
 
     def delete(self) -> None:
         """Delete the group. Raises ApiError, as while it has members."""
-        request = DeleteGroupsRequest(groups_names=[self.group_id])
+        request = m.DeleteGroupsRequest(groups_names=[self.group_id])
         (deleted,) = self._kafka.request(
-            request, DeleteGroupsResponse, group=self.group_id
+            request, m.DeleteGroupsResponse, group=self.group_id
         ).results
         check(deleted.error_code, f"group {self.group_id}", deleted.error_message)
 

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 from coterie.auth.acl import PatternType, ResourceType
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.types import TopicId
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire import messages as m
 
 _ROWS: Final = ("groups", "transactions", "dirs")
 """The arrays whose elements name members, transactional ids or topics themselves."""
@@ -50,7 +49,7 @@ def names_in(request: Any, name_of: NameOf, sessions: FetchSessions) -> RequestN
     """
     rows = [request, *_elements(request, _ROWS)]
     topics: Iterable[str | None]
-    if isinstance(request, FetchRequest):
+    if isinstance(request, m.FetchRequest):
         requested = sessions.requested(request)
         topics = [key.topic or name_of(key.topic_id) for key in requested]
     else:
@@ -87,7 +86,7 @@ def _groups(request: Any, rows: list[Any]) -> Iterator[str | None]:
 
 def _members(request: Any, rows: list[Any]) -> Iterator[str | None]:
     yield from _fields(rows, _MEMBER_FIELDS)
-    if isinstance(request, LeaveGroupRequest):
+    if isinstance(request, m.LeaveGroupRequest):
         yield from _fields(request.members, _MEMBER_FIELDS)
 
 

@@ -11,37 +11,7 @@ from uuid import uuid4
 
 from coterie.testing.in_process import InProcess, check
 from coterie.types import LogOffset, TopicName, TopicPartition
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.murmur2 import murmur2
 from coterie.wire.record_batch import (
     BatchHeader,
@@ -103,14 +73,14 @@ class TopicMethods(InProcess):
         """
         name = name or f"topic-{uuid4().hex[:12]}"
         configs = [
-            CreatableTopicConfig(name=key, value=_config(value))
+            m.CreatableTopicConfig(name=key, value=_config(value))
             for key, value in (config or {}).items()
         ]
-        topic = CreatableTopic(
+        topic = m.CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=-1, configs=configs
         )
-        request = CreateTopicsRequest(topics=[topic])
-        (created,) = self.request(request, CreateTopicsResponse).topics
+        request = m.CreateTopicsRequest(topics=[topic])
+        (created,) = self.request(request, m.CreateTopicsResponse).topics
         check(created.error_code, f"topic {name}", created.error_message)
         return name
 
@@ -185,11 +155,11 @@ class TopicMethods(InProcess):
 
         Raises ApiError.
         """
-        part = ListOffsetsPartition(partition_index=partition, timestamp=position)
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])]
+        part = m.ListOffsetsPartition(partition_index=partition, timestamp=position)
+        request = m.ListOffsetsRequest(
+            replica_id=-1, topics=[m.ListOffsetsTopic(name=topic, partitions=[part])]
         )
-        response = self.request(request, ListOffsetsResponse, partition=partition)
+        response = self.request(request, m.ListOffsetsResponse, partition=partition)
         (found,) = response.topics[0].partitions
         check(found.error_code, f"{topic}-{partition}")
         return found.offset
@@ -199,10 +169,10 @@ class TopicMethods(InProcess):
         return [TopicPartition(topic, at) for at in range(self._partition_count(topic))]
 
     def _partition_count(self, topic: TopicName) -> int:
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+        request = m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
-        (described,) = self.request(request, MetadataResponse).topics
+        (described,) = self.request(request, m.MetadataResponse).topics
         check(described.error_code, f"topic {topic}")
         return len(described.partitions)
 
@@ -216,14 +186,14 @@ class TopicMethods(InProcess):
                 for at, each in enumerate(records)
             ]
         )
-        part = PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(
+        part = m.PartitionProduceData(index=partition, records=batch)
+        request = m.ProduceRequest(
             acks=_ALL_REPLICAS,
             timeout_ms=30_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[part])],
+            topic_data=[m.TopicProduceData(name=topic, partition_data=[part])],
         )
         response = self.request(
-            request, ProduceResponse, version=_PRODUCE_VERSION, partition=partition
+            request, m.ProduceResponse, version=_PRODUCE_VERSION, partition=partition
         )
         (appended,) = response.responses[0].partition_responses
         check(appended.error_code, f"{topic}-{partition}", appended.error_message)
@@ -259,18 +229,18 @@ class TopicMethods(InProcess):
 
     def _fetch(
         self, where: TopicPartition, offset: LogOffset, level: int
-    ) -> PartitionData:
-        part = FetchPartition(
+    ) -> m.PartitionData:
+        part = m.FetchPartition(
             partition=where.partition,
             fetch_offset=offset,
             partition_max_bytes=_BYTES_MAX,
         )
-        request = FetchRequest(
+        request = m.FetchRequest(
             isolation_level=level,
-            topics=[FetchTopic(topic=where.topic, partitions=[part])],
+            topics=[m.FetchTopic(topic=where.topic, partitions=[part])],
         )
         response = self.request(
-            request, FetchResponse, version=_FETCH_VERSION, partition=where.partition
+            request, m.FetchResponse, version=_FETCH_VERSION, partition=where.partition
         )
         (data,) = response.responses[0].partitions
         check(data.error_code, f"{where.topic}-{where.partition}")
@@ -278,7 +248,7 @@ class TopicMethods(InProcess):
 
 
 def visible_records(
-    data: PartitionData,
+    data: m.PartitionData,
 ) -> Iterator[tuple[BatchHeader, LogRecord | None]]:
     """Yield the records of a fetched partition that a consumer delivers.
 
@@ -302,7 +272,7 @@ def visible_records(
         yield header, None
 
 
-def _first_offset(aborted: AbortedTransaction) -> LogOffset:
+def _first_offset(aborted: m.AbortedTransaction) -> LogOffset:
     return aborted.first_offset
 
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from coterie.errors import MalformedFrame
 from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
@@ -58,7 +58,7 @@ class PlainCommit:
         "topics",
     )
 
-    API_KEY: Final = OffsetCommitRequest.API_KEY
+    API_KEY: Final = m.OffsetCommitRequest.API_KEY
 
     def __init__(self, frame: bytes, at: int, api_version: int) -> None:
         self._frame = frame
@@ -73,10 +73,10 @@ class PlainCommit:
     def __repr__(self) -> str:
         return f"PlainCommit({self.general()!r})"
 
-    def general(self) -> OffsetCommitRequest:
+    def general(self) -> m.OffsetCommitRequest:
         """Return the request as the general decoder decodes it."""
         request, _ = decode(
-            OffsetCommitRequest, self.api_version, self._frame, self._at
+            m.OffsetCommitRequest, self.api_version, self._frame, self._at
         )
         return request
 

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.beside.forming import has_formed
 from benchmarks.peers.consumer_groups import JoinedMember
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
+from coterie.wire import messages as m
 
 
 def member(epoch: int, *partitions: int) -> JoinedMember:
-    owned = [TopicPartitions(topic_id=UUID(int=1).bytes, partitions=list(partitions))]
+    owned = [m.TopicPartitions(topic_id=UUID(int=1).bytes, partitions=list(partitions))]
     return JoinedMember(Mock(), "g", "m", epoch, owned)
 
 

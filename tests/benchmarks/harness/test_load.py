@@ -12,11 +12,11 @@ from benchmarks.harness.figures import Rounds, Skipped
 from benchmarks.harness.load import LoadShape, build_generator, load
 from benchmarks.harness.processes import python, running
 from benchmarks.peers.connection import frame
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire import messages as m
 
 # Long enough for some responses on a busy machine.
 SHORT = Rounds(1, 0.5)
-HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+HEARTBEAT = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 @pytest.fixture(scope="module")

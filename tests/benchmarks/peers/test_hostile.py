@@ -8,7 +8,7 @@ import pytest
 from benchmarks.peers import hostile
 from coterie.broker.protocol.connection import Connection, Request
 from coterie.settings import Settings
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
+from coterie.wire import messages as m
 from coterie.wire.record_batch import crc_matches, read_header
 
 ELEMENTS_MAX = 1_000
@@ -60,4 +60,4 @@ def test_the_flood_has_ordinary_requests() -> None:
     [burst] = hostile.flood("unused").bursts
     connection, requests = received(b"".join(burst[:1]))
     assert connection.failure is None
-    assert [type(each.body) for each in requests] == [OffsetFetchRequest]
+    assert [type(each.body) for each in requests] == [m.OffsetFetchRequest]

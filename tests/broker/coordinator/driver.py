@@ -46,13 +46,10 @@ from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.testing.invariants import check_classic_group
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.generated import COMPILED
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message, Struct
 
 
@@ -67,10 +64,10 @@ class ClassicShard:
     """A shard with only the handlers of the classic protocol."""
 
     MODULES: Mapping[type, ModuleType] = {
-        JoinGroupRequest: join,
-        SyncGroupRequest: sync,
-        HeartbeatRequest: heartbeat,
-        LeaveGroupRequest: leave,
+        m.JoinGroupRequest: join,
+        m.SyncGroupRequest: sync,
+        m.HeartbeatRequest: heartbeat,
+        m.LeaveGroupRequest: leave,
     }
 
     def __init__(self, settings: Settings) -> None:

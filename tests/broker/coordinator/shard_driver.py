@@ -28,26 +28,7 @@ from coterie.broker.coordinator.snapshot import (
 from coterie.broker.coordinator.state import State
 from coterie.settings import Settings
 from coterie.testing import invariants
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.driver import Driver, Sent, Topics, over_the_wire
 
 SETTINGS = Settings()
@@ -140,11 +121,11 @@ class ShardDriver(Driver):
     ) -> dict[tuple[str, int], int]:
         """Commit to group "g"; return the error code of each partition."""
         topics = [
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=topic,
                 topic_id=topic_id(topic),
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    m.OffsetCommitRequestPartition(
                         partition_index=partition,
                         **{"committed_metadata": "", **values},
                     )
@@ -153,7 +134,7 @@ class ShardDriver(Driver):
             )
             for topic, partitions in by_topic(offsets).items()
         ]
-        request = OffsetCommitRequest(**{"group_id": "g", "topics": topics, **fields})
+        request = m.OffsetCommitRequest(**{"group_id": "g", "topics": topics, **fields})
         return codes(self.send(request, version=version))
 
     def txn_commit(
@@ -161,11 +142,11 @@ class ShardDriver(Driver):
     ) -> dict[tuple[str, int], int]:
         """Commit to "g" in the transaction of producer 7; return the error codes."""
         topics = [
-            TxnOffsetCommitRequestTopic(
+            m.TxnOffsetCommitRequestTopic(
                 name=topic,
                 topic_id=topic_id(topic),
                 partitions=[
-                    TxnOffsetCommitRequestPartition(
+                    m.TxnOffsetCommitRequestPartition(
                         partition_index=partition,
                         **{"committed_metadata": "", **values},
                     )
@@ -175,12 +156,12 @@ class ShardDriver(Driver):
             for topic, partitions in by_topic(offsets).items()
         ]
         values = {"group_id": "g", "transactional_id": "tx", "producer_id": 7, **fields}
-        request = TxnOffsetCommitRequest(**{**values, "topics": topics})
+        request = m.TxnOffsetCommitRequest(**{**values, "topics": topics})
         return codes(self.send(request, version=version))
 
     def fetch(
         self,
-        wanted: Wanted | list[OffsetFetchRequestTopics] | None,
+        wanted: Wanted | list[m.OffsetFetchRequestTopics] | None,
         *,
         stable: bool = False,
         version: int = 9,
@@ -190,18 +171,20 @@ class ShardDriver(Driver):
         topics = wanted
         if isinstance(wanted, Mapping):
             topics = [
-                OffsetFetchRequestTopics(
+                m.OffsetFetchRequestTopics(
                     name=topic if version < 10 else "",
                     topic_id=topic_id(topic) if version >= 10 else bytes(16),
                     partition_indexes=[*partitions],
                 )
                 for topic, partitions in wanted.items()
             ]
-        group = OffsetFetchRequestGroup(**{"group_id": "g", "topics": topics, **fields})
+        group = m.OffsetFetchRequestGroup(
+            **{"group_id": "g", "topics": topics, **fields}
+        )
         sent = self.send(FetchOffsets(group, stable), version=version)
         if version < 8:
             return sent.response
-        response = OffsetFetchResponse(groups=[sent.response])
+        response = m.OffsetFetchResponse(groups=[sent.response])
         return over_the_wire(response, version).groups[0]  # type: ignore[attr-defined]
 
     def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
@@ -216,16 +199,16 @@ class ShardDriver(Driver):
     def delete_offsets(self, wanted: Wanted, group_id: str = "g") -> Sent:
         """Send an OffsetDelete."""
         topics = [
-            OffsetDeleteRequestTopic(
+            m.OffsetDeleteRequestTopic(
                 name=topic,
                 partitions=[
-                    OffsetDeleteRequestPartition(partition_index=partition)
+                    m.OffsetDeleteRequestPartition(partition_index=partition)
                     for partition in partitions
                 ],
             )
             for topic, partitions in wanted.items()
         ]
-        return self.send(OffsetDeleteRequest(group_id=group_id, topics=topics))
+        return self.send(m.OffsetDeleteRequest(group_id=group_id, topics=topics))
 
     def delete_group(self, group_id: str = "g", version: int = 3) -> Sent:
         """Delete one group."""

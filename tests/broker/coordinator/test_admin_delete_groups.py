@@ -7,12 +7,9 @@ import pytest
 from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.records import GroupMetadataKey, OffsetCommitKey
 from coterie.broker.coordinator.result import Record
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsResponse,
-)
 from tests.broker.coordinator.classic.members import (
     heartbeat,
     join,
@@ -36,7 +33,7 @@ def driver() -> ShardDriver:
 def test_deleting_an_empty_group_deletes_its_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1, T1: 2})
     leave(driver, *stable_group(driver, 1))
-    assert driver.delete_group().response == DeletableGroupResult(group_id="g")
+    assert driver.delete_group().response == m.DeletableGroupResult(group_id="g")
     assert driver.offsets() == {}
     assert "g" not in driver.groups
     assert driver.delete_group().error == 69
@@ -59,7 +56,7 @@ def test_a_rebalancing_group_is_not_deleted(driver: ShardDriver) -> None:
 
 @pytest.mark.fact("D-11")
 def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
-    assert driver.delete_group("gone").response == DeletableGroupResult(
+    assert driver.delete_group("gone").response == m.DeletableGroupResult(
         group_id="gone", error_code=69, error_message="Group gone not found."
     )
 
@@ -133,8 +130,8 @@ def test_version_3_has_the_error_message(
         ErrorCode.NON_EMPTY_GROUP,
         "why",
     )
-    data = encode(DeleteGroupsResponse(results=[refusal]), version)
-    [result] = decode(DeleteGroupsResponse, version, data)[0].results
+    data = encode(m.DeleteGroupsResponse(results=[refusal]), version)
+    [result] = decode(m.DeleteGroupsResponse, version, data)[0].results
     assert (result.error_code, result.error_message) == (68, message)
 
 
@@ -168,7 +165,7 @@ def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
     driver.txn_commit({F0: 2, ("foo", 1): 3})
     driver.heartbeat("m", -1)
-    assert driver.delete_group().response == DeletableGroupResult(group_id="g")
+    assert driver.delete_group().response == m.DeletableGroupResult(group_id="g")
     assert driver.wrote_types == ["-offset", "-offset", "-target-epoch", "-epoch"]
     assert not driver.state.consumer_groups
     assert driver.offsets() == {}

@@ -18,12 +18,9 @@ from coterie.broker.coordinator.consumer.member import (
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.result import Result
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeResponse,
-    DescribedConsumerGroup,
-)
 from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
@@ -38,8 +35,8 @@ def driver() -> GroupDriver:
 def describe(driver: GroupDriver, group_id: str = "g", version: int = 1) -> Any:
     """Return the group's description as a client of that version decodes it."""
     sent = driver.send(DescribeConsumerGroup(group_id), version=version)
-    data = encode(ConsumerGroupDescribeResponse(groups=[sent.response]), version)
-    response, _ = decode(ConsumerGroupDescribeResponse, version, data)
+    data = encode(m.ConsumerGroupDescribeResponse(groups=[sent.response]), version)
+    response, _ = decode(m.ConsumerGroupDescribeResponse, version, data)
     return response.groups[0]
 
 
@@ -135,7 +132,7 @@ def test_a_deleted_topic_is_omitted(driver: GroupDriver) -> None:
 
 @pytest.mark.fact("E16-04")
 def test_an_unknown_group_is_not_found(driver: GroupDriver) -> None:
-    assert describe(driver, "gone") == DescribedConsumerGroup(
+    assert describe(driver, "gone") == m.DescribedConsumerGroup(
         group_id="gone", error_code=69, error_message="Group gone not found."
     )
 
@@ -143,7 +140,7 @@ def test_an_unknown_group_is_not_found(driver: GroupDriver) -> None:
 @pytest.mark.fact("E16-04a")
 def test_a_classic_group_is_not_found(driver: GroupDriver) -> None:
     driver.commit({("foo", 0): 1})
-    assert describe(driver) == DescribedConsumerGroup(
+    assert describe(driver) == m.DescribedConsumerGroup(
         group_id="g", error_code=69, error_message="Group g is not a consumer group."
     )
 
@@ -189,4 +186,4 @@ def test_an_error_response_has_only_group_id_and_error_code(
     refusal = driver.shard.refuse(
         DescribeConsumerGroup("g"), driver._context(1, 0, "", ""), code
     )
-    assert refusal == DescribedConsumerGroup(group_id="g", error_code=14)
+    assert refusal == m.DescribedConsumerGroup(group_id="g", error_code=14)

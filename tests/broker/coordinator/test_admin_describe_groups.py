@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.admin import DescribeGroup
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsResponse,
-)
 from tests.broker.coordinator.classic.members import (
     join,
     joining_group,
@@ -32,10 +29,10 @@ def driver() -> ShardDriver:
     return ShardDriver()
 
 
-def on_the_wire(group: DescribedGroup, version: int) -> DescribedGroup:
+def on_the_wire(group: m.DescribedGroup, version: int) -> m.DescribedGroup:
     """Return the group's description as a client of that version decodes it."""
-    data = encode(DescribeGroupsResponse(groups=[group]), version)
-    response, _ = decode(DescribeGroupsResponse, version, data)
+    data = encode(m.DescribeGroupsResponse(groups=[group]), version)
+    response, _ = decode(m.DescribeGroupsResponse, version, data)
     return response.groups[0]
 
 
@@ -200,8 +197,8 @@ def test_private_fields_that_are_not_requested_are_absent(
         (each.member_subscription, each.member_protocols) for each in group.members
     ]
     assert fields == [(None, None)] * 2
-    read = KafkaPythonJudge(DescribeGroupsResponse, version)
-    data = encode(DescribeGroupsResponse(groups=[group]), version)
+    read = KafkaPythonJudge(m.DescribeGroupsResponse, version)
+    data = encode(m.DescribeGroupsResponse(groups=[group]), version)
     assert read.write(read.read(data)) == data
 
 
@@ -225,7 +222,7 @@ def test_an_error_response_has_only_group_id_and_error_code(
         driver._context(1, 0, "", ""),
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
-    assert refusal == DescribedGroup(group_id="g", error_code=14)
+    assert refusal == m.DescribedGroup(group_id="g", error_code=14)
 
 
 @pytest.mark.fact("C-26a")

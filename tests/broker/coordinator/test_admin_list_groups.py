@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
 from tests.broker.coordinator.classic.members import join, leave, stable_group
 from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.shard_driver import ShardDriver
@@ -27,21 +23,21 @@ def driver() -> ShardDriver:
 
 
 def listed(driver: ShardDriver, *states: str, types: tuple[str, ...] = ()) -> set[str]:
-    request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
+    request = m.ListGroupsRequest(states_filter=[*states], types_filter=[*types])
     return {group.group_id for group in driver.send(request).response.groups}
 
 
 @pytest.mark.fact("E28-05", "H-80c")
 def test_every_group_is_listed_with_state_and_type(driver: ShardDriver) -> None:
-    groups = driver.send(ListGroupsRequest()).response.groups
+    groups = driver.send(m.ListGroupsRequest()).response.groups
     assert groups == [
-        ListedGroup(
+        m.ListedGroup(
             group_id="simple",
             protocol_type="",
             group_state="Empty",
             group_type="classic",
         ),
-        ListedGroup(
+        m.ListedGroup(
             group_id="g",
             protocol_type="consumer",
             group_state="Stable",
@@ -57,8 +53,8 @@ def test_every_group_is_listed_with_state_and_type(driver: ShardDriver) -> None:
 def test_listed_states_and_types_depend_on_the_version(
     driver: ShardDriver, version: int, state: str, kind: str
 ) -> None:
-    response = driver.send(ListGroupsRequest(), version=version).response
-    decoded, _ = decode(ListGroupsResponse, version, encode(response, version))
+    response = driver.send(m.ListGroupsRequest(), version=version).response
+    decoded, _ = decode(m.ListGroupsResponse, version, encode(response, version))
     assert (decoded.groups[1].group_state, decoded.groups[1].group_type) == (
         state,
         kind,
@@ -106,7 +102,7 @@ def test_a_rebalancing_group_is_listed_in_its_phase(driver: ShardDriver) -> None
 @pytest.mark.fact("E28-05")
 def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) -> None:
     leave(driver, *driver.groups["g"].members)
-    groups = driver.send(ListGroupsRequest()).response.groups
+    groups = driver.send(m.ListGroupsRequest()).response.groups
     assert [group.protocol_type for group in groups] == ["", "consumer"]
     assert listed(driver, "Empty") == {"g", "simple"}
 
@@ -114,15 +110,15 @@ def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) ->
 def test_an_error_response_lists_no_groups(driver: ShardDriver) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refusal = driver.shard.refuse(
-        ListGroupsRequest(), driver._context(1, 0, "", ""), code
+        m.ListGroupsRequest(), driver._context(1, 0, "", ""), code
     )
-    assert refusal == ListGroupsResponse(error_code=14)
+    assert refusal == m.ListGroupsResponse(error_code=14)
 
 
 def about(driver: GroupDriver, version: int = 5, **filters: list[str]) -> set[str]:
     """Return id, type, protocol type and state of each group in this version."""
-    sent = driver.send(ListGroupsRequest(**filters), version=version)
-    response, _ = decode(ListGroupsResponse, version, encode(sent.response, version))
+    sent = driver.send(m.ListGroupsRequest(**filters), version=version)
+    response, _ = decode(m.ListGroupsResponse, version, encode(sent.response, version))
     return {
         f"{group.group_id} {group.group_type} {group.protocol_type} {group.group_state}"
         for group in response.groups

@@ -15,15 +15,7 @@ from coterie.broker.coordinator.classic.group import ClassicGroup
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.result import Origin, Record, Result, Ticket
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import join_request
 from tests.broker.coordinator.consumer.classic_requests import assigns, offers
 from tests.broker.coordinator.shard_driver import (
@@ -153,7 +145,7 @@ class World(ShardDriver):
     def do_sync(self, group_id: str) -> None:
         members = self._classic_members(group_id)
         given = [
-            SyncGroupRequestAssignment(
+            m.SyncGroupRequestAssignment(
                 member_id=each, assignment=assigns({"t": range(at, 4, len(members))})
             )
             for at, each in enumerate(members)
@@ -166,7 +158,7 @@ class World(ShardDriver):
             elif group is not None and member_id in group.members:
                 generation = group.members[member_id].epoch
             self.send(
-                SyncGroupRequest(
+                m.SyncGroupRequest(
                     group_id=group_id,
                     member_id=member_id,
                     generation_id=generation,
@@ -176,8 +168,8 @@ class World(ShardDriver):
 
     def do_leave(self, group_id: str) -> None:
         for member_id in self._classic_members(group_id)[:1]:
-            identity = MemberIdentity(member_id=member_id)
-            self.send(LeaveGroupRequest(group_id=group_id, members=[identity]))
+            identity = m.MemberIdentity(member_id=member_id)
+            self.send(m.LeaveGroupRequest(group_id=group_id, members=[identity]))
 
     def _classic_members(self, group_id: str) -> list[str]:
         group = self.state.group(group_id)
@@ -217,7 +209,7 @@ class World(ShardDriver):
         """Send a heartbeat to the consumer group, in which "m" is a static member."""
         is_static = member_id == "m"
         self.send(
-            ConsumerGroupHeartbeatRequest(
+            m.ConsumerGroupHeartbeatRequest(
                 group_id=CONSUMER_GROUP,
                 member_id=member_id,
                 member_epoch=epoch,
@@ -227,7 +219,7 @@ class World(ShardDriver):
                 topic_partitions=None
                 if owned is None
                 else [
-                    TopicPartitions(topic_id=topic, partitions=[*some])
+                    m.TopicPartitions(topic_id=topic, partitions=[*some])
                     for topic, some in owned.items()
                 ],
             )

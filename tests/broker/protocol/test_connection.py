@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import ApiVersionsResponse as KafkaPythonResponse
 
 from coterie.broker.protocol.connection import FAST_PATH_TURN, Connection, Request
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.api_versions import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
-from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.schema import Message
 from tests.wire.hand import int16, int32, text
 
@@ -52,7 +44,7 @@ def request_bytes(
 
 
 def heartbeat(correlation_id: int, version: int = 4) -> bytes:
-    return request_bytes(HeartbeatRequest(group_id="g"), version, correlation_id)
+    return request_bytes(m.HeartbeatRequest(group_id="g"), version, correlation_id)
 
 
 def correlation_ids(stream: bytes) -> list[int]:
@@ -71,13 +63,13 @@ def test_a_request_is_decoded_and_its_response_encoded(version: int) -> None:
     (request,) = received(peer, heartbeat(7, version))
     assert (request.api_key, request.api_version) == (12, version)
     assert (request.correlation_id, request.client_id) == (7, "me")
-    assert request.body == HeartbeatRequest(group_id="g")
-    peer.respond(request, HeartbeatResponse(error_code=27))
+    assert request.body == m.HeartbeatRequest(group_id="g")
+    peer.respond(request, m.HeartbeatResponse(error_code=27))
     frame = peer.data_to_send()
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, at = read_response(frame[4:], tagged=version == 4)
     assert correlation_id == 7
-    answer, end = decode(HeartbeatResponse, version, frame, 4 + at)
+    answer, end = decode(m.HeartbeatResponse, version, frame, 4 + at)
     assert answer.error_code == 27
     assert end == len(frame)
 
@@ -104,7 +96,7 @@ def test_responses_are_sent_in_the_order_of_requests(order: list[int]) -> None:
     requests = received(peer, b"".join(heartbeat(index) for index in range(6)))
     sent = b""
     for index in order:
-        peer.respond(requests[index], HeartbeatResponse())
+        peer.respond(requests[index], m.HeartbeatResponse())
         sent += peer.data_to_send()
     assert correlation_ids(sent) == list(range(6))
     assert peer.in_flight == 0
@@ -114,10 +106,10 @@ def test_responses_are_sent_in_the_order_of_requests(order: list[int]) -> None:
 def test_a_response_waits_for_earlier_responses() -> None:
     peer = connection()
     one, two = received(peer, heartbeat(1) + heartbeat(2))
-    peer.respond(two, HeartbeatResponse())
+    peer.respond(two, m.HeartbeatResponse())
     assert peer.data_to_send() == b""
     assert peer.in_flight == 2
-    peer.respond(one, HeartbeatResponse())
+    peer.respond(one, m.HeartbeatResponse())
     assert correlation_ids(peer.data_to_send()) == [1, 2]
     assert peer.data_to_send() == b""
 
@@ -125,9 +117,9 @@ def test_a_response_waits_for_earlier_responses() -> None:
 @pytest.mark.fact("G1-06")
 def test_a_request_without_a_response_does_not_delay_later_responses() -> None:
     peer = connection()
-    produce = request_bytes(ProduceRequest(acks=0), 9, 1)
+    produce = request_bytes(m.ProduceRequest(acks=0), 9, 1)
     silent, loud = received(peer, produce + heartbeat(2))
-    peer.respond(loud, HeartbeatResponse())
+    peer.respond(loud, m.HeartbeatResponse())
     peer.respond(silent, None)
     assert correlation_ids(peer.data_to_send()) == [2]
 
@@ -135,9 +127,9 @@ def test_a_request_without_a_response_does_not_delay_later_responses() -> None:
 def test_a_second_response_to_a_request_is_an_error() -> None:
     peer = connection()
     one, two = received(peer, heartbeat(1) + heartbeat(2))
-    peer.respond(two, HeartbeatResponse())
+    peer.respond(two, m.HeartbeatResponse())
     with pytest.raises(AssertionError, match="answered twice"):
-        peer.respond(two, HeartbeatResponse())
+        peer.respond(two, m.HeartbeatResponse())
     assert one.frame is None
 
 
@@ -145,9 +137,9 @@ def test_a_second_response_to_a_request_is_an_error() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_an_api_versions_response_has_header_v0(version: int) -> None:
     peer = connection()
-    (request,) = received(peer, request_bytes(ApiVersionsRequest(), version, 9))
-    peer.respond(request, ApiVersionsResponse())
-    body = encode(ApiVersionsResponse(), version)
+    (request,) = received(peer, request_bytes(m.ApiVersionsRequest(), version, 9))
+    peer.respond(request, m.ApiVersionsResponse())
+    body = encode(m.ApiVersionsResponse(), version)
     assert peer.data_to_send() == int32(4 + len(body)) + int32(9) + body
 
 
@@ -167,7 +159,7 @@ def test_an_unsupported_api_versions_version_gets_a_v0_response(
     assert theirs.error_code == 35
     assert [key.max_version for key in theirs.api_keys] == [4]
     assert peer.failure is None
-    (again,) = received(peer, request_bytes(ApiVersionsRequest(), 3, 10))
+    (again,) = received(peer, request_bytes(m.ApiVersionsRequest(), 3, 10))
     assert again.api_version == 3
 
 
@@ -178,9 +170,9 @@ def test_the_response_to_an_unknown_version_waits_for_earlier_responses() -> Non
     stream = heartbeat(1) + int32(len(unknown)) + unknown + heartbeat(3)
     (first,) = received(peer, stream)
     assert peer.data_to_send() == b""
-    peer.respond(first, HeartbeatResponse())
+    peer.respond(first, m.HeartbeatResponse())
     (last,) = received(peer)
-    peer.respond(last, HeartbeatResponse())
+    peer.respond(last, m.HeartbeatResponse())
     assert correlation_ids(peer.data_to_send()) == [1, 2, 3]
 
 
@@ -206,7 +198,7 @@ def test_malformed_bytes_close_the_connection_after_earlier_responses(
     peer = connection()
     requests = received(peer, heartbeat(1) + nonsense + heartbeat(2))
     assert [request.correlation_id for request in requests] == [1]
-    peer.respond(requests[0], HeartbeatResponse())
+    peer.respond(requests[0], m.HeartbeatResponse())
     assert received(peer, heartbeat(3)) == []
     assert peer.failure is not None
     assert str(peer.failure)
@@ -240,7 +232,7 @@ def test_the_client_id_may_change_between_requests(version: int) -> None:
     names = ["one", "one", "oneself", "", None, "one"]
     requests: list[Request] = []
     for index, name in enumerate(names):
-        body = HeartbeatRequest(group_id="g")
+        body = m.HeartbeatRequest(group_id="g")
         requests += received(peer, request_bytes(body, version, index, name))
     assert [request.client_id for request in requests] == [n or "" for n in names]
     assert all(request.body.group_id == "g" for request in requests)
@@ -292,7 +284,7 @@ def test_a_request_without_a_fast_path_response_keeps_its_raw_bytes() -> None:
 
 
 def test_the_fast_path_is_called_for_its_prefixes_only() -> None:
-    produce = request_bytes(ProduceRequest(), 9, 1)
+    produce = request_bytes(m.ProduceRequest(), 9, 1)
     peer = fast_path_connection({produce[4:]: b"never"})
     (request,) = received(peer, produce)
     assert request.raw is None
@@ -302,8 +294,8 @@ def test_the_fast_path_is_called_for_its_prefixes_only() -> None:
 def test_the_fast_path_does_not_overtake_earlier_requests() -> None:
     peer = fast_path_connection({heartbeat(2)[4:]: int32(4) + int32(2)})
     one, two = received(peer, heartbeat(1) + heartbeat(2))
-    peer.respond(two, HeartbeatResponse())
-    peer.respond(one, HeartbeatResponse())
+    peer.respond(two, m.HeartbeatResponse())
+    peer.respond(one, m.HeartbeatResponse())
     assert correlation_ids(peer.data_to_send()) == [1, 2]
 
 
@@ -320,15 +312,15 @@ def test_an_unknown_api_versions_version_is_refused_with_a_fast_path() -> None:
 
 
 def metadata(correlation_id: int) -> bytes:
-    return request_bytes(MetadataRequest(), 12, correlation_id)
+    return request_bytes(m.MetadataRequest(), 12, correlation_id)
 
 
 def commit(correlation_id: int) -> bytes:
-    return request_bytes(OffsetCommitRequest(group_id="g"), 8, correlation_id)
+    return request_bytes(m.OffsetCommitRequest(group_id="g"), 8, correlation_id)
 
 
 def produce(correlation_id: int) -> bytes:
-    return request_bytes(ProduceRequest(), 9, correlation_id)
+    return request_bytes(m.ProduceRequest(), 9, correlation_id)
 
 
 ORDERS = {
@@ -415,7 +407,7 @@ def test_the_fast_path_takes_a_bounded_number_of_frames_at_once(
 
 
 def offset_fetch(correlation_id: int) -> bytes:
-    return request_bytes(OffsetFetchRequest(), 8, correlation_id)
+    return request_bytes(m.OffsetFetchRequest(), 8, correlation_id)
 
 
 def fetch_path_connection(responded: bytes | None) -> tuple[Connection, list[bytes]]:

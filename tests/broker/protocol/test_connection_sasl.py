@@ -6,23 +6,15 @@ import pytest
 
 from coterie.broker.protocol.connection import RAW_TOKEN, Connection, Request
 from coterie.broker.protocol.sasl import Authentication
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.framing import frame_of
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from tests.broker.protocol.test_connection import heartbeat, received, request_bytes
 from tests.broker.protocol.test_sasl import Password
 
 FRAME_BYTES_MAX = 10_000
 TOKEN_BYTES_MAX = 200
-VERSIONS = request_bytes(ApiVersionsRequest(), 2, 1)
+VERSIONS = request_bytes(m.ApiVersionsRequest(), 2, 1)
 
 
 class Guarded:
@@ -40,11 +32,11 @@ class Guarded:
 
     def shake(self, request: Request, now_ms: int = 0) -> None:
         self.sasl.handshake("ONE", request.api_version, now_ms)
-        self.connection.respond(request, SaslHandshakeResponse())
+        self.connection.respond(request, m.SaslHandshakeResponse())
 
     def authenticate(self, request: Request) -> None:
         token = self.sasl.accept(self.sasl.respond(request.body.auth_bytes)(), 0).token
-        self.connection.respond(request, SaslAuthenticateResponse(auth_bytes=token))
+        self.connection.respond(request, m.SaslAuthenticateResponse(auth_bytes=token))
 
     def signed_in(self) -> Connection:
         self.shake(self.one(handshake(1)))
@@ -54,11 +46,11 @@ class Guarded:
 
 
 def handshake(version: int) -> bytes:
-    return request_bytes(SaslHandshakeRequest(mechanism="ONE"), version, 2)
+    return request_bytes(m.SaslHandshakeRequest(mechanism="ONE"), version, 2)
 
 
 def token_request(token: bytes) -> bytes:
-    return request_bytes(SaslAuthenticateRequest(auth_bytes=token), 2, 3)
+    return request_bytes(m.SaslAuthenticateRequest(auth_bytes=token), 2, 3)
 
 
 def test_requests_are_read_one_by_one_until_authentication() -> None:
@@ -71,7 +63,7 @@ def test_requests_are_read_one_by_one_until_authentication() -> None:
     assert versions.api_key == ApiKey.API_VERSIONS
     assert not peer.has_request(), "the first has no answer yet"
     assert received(peer, b"") == []
-    peer.respond(versions, ApiVersionsResponse())
+    peer.respond(versions, m.ApiVersionsResponse())
     assert peer.has_request()
     guarded.shake(guarded.one())
     guarded.authenticate(guarded.one())
@@ -87,7 +79,7 @@ def test_another_request_before_authentication_closes_the_connection(
     guarded = Guarded()
     peer = guarded.connection
     if before:
-        peer.respond(guarded.one(before), ApiVersionsResponse())
+        peer.respond(guarded.one(before), m.ApiVersionsResponse())
     assert received(peer, heartbeat(4)) == []
     assert "a request with API key 12 before authentication" in str(peer.failure)
     assert not peer.has_request()
@@ -96,7 +88,7 @@ def test_another_request_before_authentication_closes_the_connection(
 @pytest.mark.fact("G1-03")
 def test_an_unknown_api_versions_version_does_not_end_the_connection() -> None:
     guarded = Guarded()
-    future = bytearray(request_bytes(ApiVersionsRequest(), 4, 7))
+    future = bytearray(request_bytes(m.ApiVersionsRequest(), 4, 7))
     future[6:8] = b"\0\x63"
     assert received(guarded.connection, bytes(future) + VERSIONS) != []
     answer = guarded.connection.data_to_send()
@@ -116,7 +108,7 @@ def test_tokens_after_handshake_v0_are_frames() -> None:
     peer.data_to_send()
     token = guarded.one(frame_of(b"me:secret"))
     assert (token.api_key, token.api_version) == (ApiKey.SASL_AUTHENTICATE, RAW_TOKEN)
-    assert token.body == SaslAuthenticateRequest(auth_bytes=b"me:secret")
+    assert token.body == m.SaslAuthenticateRequest(auth_bytes=b"me:secret")
     guarded.authenticate(token)
     assert peer.data_to_send() == frame_of(b"done")
     assert guarded.one(heartbeat(5)).api_key == ApiKey.HEARTBEAT
@@ -127,7 +119,7 @@ def test_an_invalid_raw_token_closes_the_connection_without_a_response() -> None
     guarded.shake(guarded.one(handshake(0)))
     guarded.connection.data_to_send()
     token = guarded.one(frame_of(b"me:wrong"))
-    refusal = SaslAuthenticateResponse(error_code=58, error_message="no")
+    refusal = m.SaslAuthenticateResponse(error_code=58, error_message="no")
     guarded.connection.respond(token, refusal)
     assert guarded.connection.data_to_send() == b""
 
@@ -141,7 +133,7 @@ def test_an_unauthenticated_client_may_send_only_small_frames() -> None:
 
 def test_an_authenticated_client_may_send_large_frames() -> None:
     peer = Guarded().signed_in()
-    long = request_bytes(ApiVersionsRequest(), 2, 1, client_id="x" * TOKEN_BYTES_MAX)
+    long = request_bytes(m.ApiVersionsRequest(), 2, 1, client_id="x" * TOKEN_BYTES_MAX)
     assert len(received(peer, long)) == 1
 
 

@@ -14,14 +14,8 @@ from coterie.broker.runtime.fetch_sessions import (
     PartitionKey,
 )
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-)
 
 NAMES = 12
 IDS = 13
@@ -35,15 +29,15 @@ def sessions_of(slots: int = 3, partitions_max: int = 7) -> FetchSessions:
 
 def request(
     session: tuple[int, int], *partitions: int, forgotten: tuple[int, ...] = ()
-) -> FetchRequest:
+) -> m.FetchRequest:
     """Return a request for partitions of t from offset 5."""
-    wanted = [FetchPartition(partition=at, fetch_offset=5) for at in partitions]
-    return FetchRequest(
+    wanted = [m.FetchPartition(partition=at, fetch_offset=5) for at in partitions]
+    return m.FetchRequest(
         session_id=session[0],
         session_epoch=session[1],
-        topics=[FetchTopic(topic="t", partitions=wanted)] if wanted else [],
+        topics=[m.FetchTopic(topic="t", partitions=wanted)] if wanted else [],
         forgotten_topics_data=(
-            [ForgottenTopic(topic="t", partitions=[*forgotten])] if forgotten else []
+            [m.ForgottenTopic(topic="t", partitions=[*forgotten])] if forgotten else []
         ),
     )
 
@@ -217,9 +211,9 @@ def test_a_new_session_can_be_discarded_before_its_id_is_sent() -> None:
     assert (incremental.session_id, len(sessions)) == (12, 1)
 
 
-def data_of(partition: int, **fields: Any) -> PartitionData:
+def data_of(partition: int, **fields: Any) -> m.PartitionData:
     usual = {"high_watermark": 9, "last_stable_offset": 8, "log_start_offset": 2}
-    return PartitionData(partition_index=partition, **{**usual, **fields})
+    return m.PartitionData(partition_index=partition, **{**usual, **fields})
 
 
 def test_an_incremental_response_has_the_partitions_that_changed() -> None:

@@ -13,11 +13,8 @@ from coterie.broker.log.log import BatchInfo, LogPartition
 from coterie.broker.runtime import slices as slices_module
 from coterie.broker.runtime.shards import Phase
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.runtime.test_snapshots import write
 from tests.broker.runtime.world import (
@@ -174,14 +171,14 @@ def test_groups_loaded_from_a_snapshot_do_not_count_as_changed() -> None:
     assert world.reopened().driven("new").shard.changed == {"new"}
 
 
-def join_and_sync(world: World, group_id: str) -> SyncGroupRequest:
+def join_and_sync(world: World, group_id: str) -> m.SyncGroupRequest:
     """Join a group of one member; return its SyncGroup, which writes group metadata."""
     joined = world.submit(join_request(group_id), group_id, 3)
     world.loop.advance(4)
-    plan = SyncGroupRequestAssignment(
+    plan = m.SyncGroupRequestAssignment(
         member_id=joined[0].member_id, assignment=b"a" * 200
     )
-    return SyncGroupRequest(
+    return m.SyncGroupRequest(
         group_id=group_id,
         generation_id=1,
         member_id=joined[0].member_id,

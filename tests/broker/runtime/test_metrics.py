@@ -10,8 +10,7 @@ from coterie.broker.coordinator.offsets.committed import CommittedOffset, to_rec
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Record, Result
 from coterie.broker.runtime.metrics import Metrics
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.coordinator.classic.members import leave
 from tests.broker.coordinator.consumer.classic_requests import classic_group
@@ -119,7 +118,9 @@ class Unread(tuple[Record, ...]):
         raise AssertionError("the records were visited")
 
 
-@pytest.mark.parametrize("request_class", [OffsetCommitRequest, TxnOffsetCommitRequest])
+@pytest.mark.parametrize(
+    "request_class", [m.OffsetCommitRequest, m.TxnOffsetCommitRequest]
+)
 def test_the_records_of_a_commit_are_counted_without_a_visit(
     watched: Watched, request_class: type[Message]
 ) -> None:

@@ -14,17 +14,7 @@ from coterie.broker.coordinator.result import Result
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime import rebalance_log
 from coterie.broker.runtime.rebalance_log import RebalanceLog, groups_before
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import ThreadServer, WireClient
 
 Lines = Callable[[], list[dict[str, Any]]]
@@ -58,14 +48,14 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     return take
 
 
-def join_of(member_id: str = "", **fields: Any) -> JoinGroupRequest:
-    return JoinGroupRequest(
+def join_of(member_id: str = "", **fields: Any) -> m.JoinGroupRequest:
+    return m.JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         member_id=member_id,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
         **fields,
     )
 
@@ -79,7 +69,7 @@ def join(client: WireClient, **fields: Any) -> str:
 
 
 def sync(client: WireClient, member_id: str, generation: int) -> None:
-    request = SyncGroupRequest(
+    request = m.SyncGroupRequest(
         group_id="g", generation_id=generation, member_id=member_id
     )
     assert client.call(request, 3).error_code == 0
@@ -117,8 +107,8 @@ def test_a_leave_is_the_reason_of_an_empty_group(
 ) -> None:
     member_id = join(client)
     lines()
-    leave = LeaveGroupRequest(
-        group_id="g", members=[MemberIdentity(member_id=member_id, reason="closed")]
+    leave = m.LeaveGroupRequest(
+        group_id="g", members=[m.MemberIdentity(member_id=member_id, reason="closed")]
     )
     assert client.call(leave, 5).error_code == 0
     started, ended = lines()
@@ -146,7 +136,7 @@ def test_a_rejoin_of_the_leader_is_a_rebalance(
 
 
 def heartbeat(client: WireClient, member_id: str, epoch: int, **fields: Any) -> None:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="c", member_id=member_id, member_epoch=epoch, **fields
     )
     if not epoch:
@@ -239,11 +229,12 @@ def test_commits_and_stable_heartbeats_have_no_line(
     for _ in range(3):
         heartbeat(client, "m", 1, topic_partitions=[])
     heartbeat(client, "m", 1, rebalance_timeout_ms=7_000)
-    commit = OffsetCommitRequest(
+    commit = m.OffsetCommitRequest(
         group_id="other",
         topics=[
-            OffsetCommitRequestTopic(
-                name="t", partitions=[OffsetCommitRequestPartition(committed_offset=1)]
+            m.OffsetCommitRequestTopic(
+                name="t",
+                partitions=[m.OffsetCommitRequestPartition(committed_offset=1)],
             )
         ],
     )

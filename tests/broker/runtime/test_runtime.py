@@ -12,11 +12,8 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.shards import Phase
 from coterie.errors import LogError
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from coterie.wire.record_batch import decode_records, read_header
 from tests.broker.coordinator.driver import Topics
 from tests.broker.runtime.world import (
@@ -281,8 +278,8 @@ def test_a_member_without_heartbeats_after_a_restart_is_removed() -> None:
     joined: list[Any] = world.submit(join_request("g"), "g", 3)
     world.loop.advance(4)
     member_id = joined[0].member_id
-    plan = SyncGroupRequestAssignment(member_id=member_id, assignment=b"")
-    request = SyncGroupRequest(
+    plan = m.SyncGroupRequestAssignment(member_id=member_id, assignment=b"")
+    request = m.SyncGroupRequest(
         group_id="g", generation_id=1, member_id=member_id, assignments=[plan]
     )
     assert world.call(request, "g", 2).error_code == 0

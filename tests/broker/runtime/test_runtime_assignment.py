@@ -12,10 +12,8 @@ from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.shards import DrivenShard, Loaded, Phase, ShardStore
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
 from tests.broker.runtime.world import (
     TOPIC_ID,
     World,
@@ -208,7 +206,7 @@ def test_no_session_is_renewed_after_the_lease() -> None:
     node.assign(node.runtime.shard_of("g"))
     node.loop.settle()
     joined = node.call(consumer_join("m"), "g", 1)
-    repeated = ConsumerGroupHeartbeatRequest(
+    repeated = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=joined.member_epoch
     )
     node.call(repeated, "g", 1)
@@ -226,7 +224,7 @@ def test_no_session_is_renewed_after_a_release() -> None:
     node.assign(shard)
     node.loop.settle()
     joined = node.call(consumer_join("m"), "g", 1)
-    repeated = ConsumerGroupHeartbeatRequest(
+    repeated = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=joined.member_epoch
     )
     renew = node.runtime.session_renewal(repeated)

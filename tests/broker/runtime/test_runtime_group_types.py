@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest
 from tests.broker.coordinator.classic.members import join_request
 from tests.broker.coordinator.consumer.classic_requests import offers
 from tests.broker.runtime.world import World
 
-HEARTBEAT = ConsumerGroupHeartbeatRequest(
+HEARTBEAT = m.ConsumerGroupHeartbeatRequest(
     group_id="g",
     member_id="m",
     member_epoch=0,
@@ -24,7 +21,7 @@ HEARTBEAT = ConsumerGroupHeartbeatRequest(
 )
 
 
-def classic_join() -> JoinGroupRequest:
+def classic_join() -> m.JoinGroupRequest:
     return join_request("c", protocols=offers("t"))
 
 

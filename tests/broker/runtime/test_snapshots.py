@@ -29,15 +29,7 @@ from coterie.broker.runtime.snapshots import (
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.testing import invariants
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.driver import Topics
 from tests.broker.coordinator.shard_driver import whole
 from tests.broker.runtime.world import (
@@ -198,14 +190,14 @@ def heartbeat(
     world: World, member_id: str, epoch: int, *partitions: int, joins: bool = False
 ) -> int:
     """Send a heartbeat of group "c" with owned partitions of t; return the epoch."""
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="c",
         member_id=member_id,
         member_epoch=epoch,
         rebalance_timeout_ms=10_000 if joins else -1,
         subscribed_topic_names=["t"] if joins else None,
         topic_partitions=[
-            TopicPartitions(topic_id=b"t".ljust(16, b"\0"), partitions=[*partitions])
+            m.TopicPartitions(topic_id=b"t".ljust(16, b"\0"), partitions=[*partitions])
         ]
         if partitions
         else [],
@@ -482,16 +474,16 @@ def test_snapshots_of_a_load_stay_below_their_part_of_the_log(
     assert len(rounds.shards) > 2
 
 
-def whole_commit(group_id: str, offset: int, partitions: int) -> OffsetCommitRequest:
+def whole_commit(group_id: str, offset: int, partitions: int) -> m.OffsetCommitRequest:
     """Return a commit of all partitions of the topic."""
     parts = [
-        OffsetCommitRequestPartition(
+        m.OffsetCommitRequestPartition(
             partition_index=at, committed_offset=offset, committed_metadata=""
         )
         for at in range(partitions)
     ]
-    topic = OffsetCommitRequestTopic(name="t", partitions=parts)
-    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=parts)
+    return m.OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
 def test_a_large_round_is_staged_in_slices_each_in_its_own_write() -> None:

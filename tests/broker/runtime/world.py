@@ -28,30 +28,8 @@ from coterie.broker.runtime.system import (
 )
 from coterie.errors import LogError
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from coterie.wire.plain_commit import read_plain_commit
 from tests.broker.coordinator.driver import Topics
 
@@ -208,13 +186,13 @@ class World:
         """
         answers: list[Any] = []
         shard = self.runtime.shard_of(group_id)
-        if isinstance(request, OffsetCommitRequest):
+        if isinstance(request, m.OffsetCommitRequest):
             frame = encode(request, version)
             request = read_plain_commit(frame, 0, version, NO_LIMIT) or request
 
         def respond(answer: Any) -> None:
             if isinstance(answer, bytes):
-                answer, _ = decode(OffsetCommitResponse, version, answer)
+                answer, _ = decode(m.OffsetCommitResponse, version, answer)
             answers.append(answer)
 
         self.runtime.submit(shard, request, Caller(version), respond)
@@ -244,22 +222,22 @@ class World:
 
 def commit_request(
     group_id: str, offset: int, partition: int = 0, metadata: str = ""
-) -> OffsetCommitRequest:
-    part = OffsetCommitRequestPartition(
+) -> m.OffsetCommitRequest:
+    part = m.OffsetCommitRequestPartition(
         partition_index=partition, committed_offset=offset, committed_metadata=metadata
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[part])
-    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[part])
+    return m.OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
 def txn_commit_request(
     group_id: str, offset: int, producer_id: int = 7
-) -> TxnOffsetCommitRequest:
-    part = TxnOffsetCommitRequestPartition(
+) -> m.TxnOffsetCommitRequest:
+    part = m.TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
-    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[part])
-    return TxnOffsetCommitRequest(
+    topic = m.TxnOffsetCommitRequestTopic(name="t", partitions=[part])
+    return m.TxnOffsetCommitRequest(
         transactional_id="x",
         group_id=group_id,
         producer_id=producer_id,
@@ -269,12 +247,12 @@ def txn_commit_request(
 
 
 def fetch_request(group_id: str, partition: int = 0) -> FetchOffsets:
-    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[partition])
-    return FetchOffsets(OffsetFetchRequestGroup(group_id=group_id, topics=[topic]))
+    topic = m.OffsetFetchRequestTopics(name="t", partition_indexes=[partition])
+    return FetchOffsets(m.OffsetFetchRequestGroup(group_id=group_id, topics=[topic]))
 
 
-def heartbeat_request(group_id: str, member_id: str = "m") -> HeartbeatRequest:
-    return HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id)
+def heartbeat_request(group_id: str, member_id: str = "m") -> m.HeartbeatRequest:
+    return m.HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id)
 
 
 def commit_error(answer: Any) -> int:
@@ -282,9 +260,9 @@ def commit_error(answer: Any) -> int:
     return code
 
 
-def join_request(group_id: str) -> JoinGroupRequest:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
-    return JoinGroupRequest(
+def join_request(group_id: str) -> m.JoinGroupRequest:
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    return m.JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
@@ -293,8 +271,10 @@ def join_request(group_id: str) -> JoinGroupRequest:
     )
 
 
-def consumer_join(member_id: str, group_id: str = "g") -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(
+def consumer_join(
+    member_id: str, group_id: str = "g"
+) -> m.ConsumerGroupHeartbeatRequest:
+    return m.ConsumerGroupHeartbeatRequest(
         group_id=group_id,
         member_id=member_id,
         rebalance_timeout_ms=10_000,

@@ -16,27 +16,7 @@ from coterie.auth.acl import (
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.server.call import Call
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.test_heartbeat_memo import Client, World
 
@@ -87,46 +67,48 @@ class Compared:
         self.broker.flusher.flush()
 
     def create(self, name: str) -> None:
-        topic = CreatableTopic(
+        topic = m.CreatableTopic(
             name=name, num_partitions=PARTITIONS, replication_factor=1
         )
-        self.send(CreateTopicsRequest(topics=[topic]), 5)
+        self.send(m.CreateTopicsRequest(topics=[topic]), 5)
         self.flush()
 
     def commit(
         self, group: str = "g", topic: str = "t", index: int = 0, offset: int = 7
     ) -> None:
-        committed = OffsetCommitRequestPartition(
+        committed = m.OffsetCommitRequestPartition(
             partition_index=index,
             committed_offset=offset,
             committed_metadata="m" * (offset % 200),
         )
-        rows = [OffsetCommitRequestTopic(name=topic, partitions=[committed])]
-        self.send(OffsetCommitRequest(group_id=group, topics=rows), 9)
+        rows = [m.OffsetCommitRequestTopic(name=topic, partitions=[committed])]
+        self.send(m.OffsetCommitRequest(group_id=group, topics=rows), 9)
 
     def commit_by_id(self, group: str, topic: str, index: int) -> None:
         topic_id = self.broker.catalog.topic_id(topic)
         if topic_id is not None:
-            committed = OffsetCommitRequestPartition(partition_index=index)
-            rows = [OffsetCommitRequestTopic(topic_id=topic_id, partitions=[committed])]
-            self.send(OffsetCommitRequest(group_id=group, topics=rows), BY_ID)
+            committed = m.OffsetCommitRequestPartition(partition_index=index)
+            rows = [
+                m.OffsetCommitRequestTopic(topic_id=topic_id, partitions=[committed])
+            ]
+            self.send(m.OffsetCommitRequest(group_id=group, topics=rows), BY_ID)
 
     def delete(self, group: str, topic: str, index: int) -> None:
-        part = OffsetDeleteRequestPartition(partition_index=index)
-        rows = [OffsetDeleteRequestTopic(name=topic, partitions=[part])]
-        self.send(OffsetDeleteRequest(group_id=group, topics=rows), 0)
+        part = m.OffsetDeleteRequestPartition(partition_index=index)
+        rows = [m.OffsetDeleteRequestTopic(name=topic, partitions=[part])]
+        self.send(m.OffsetDeleteRequest(group_id=group, topics=rows), 0)
 
     def begin(self, group: str, topic: str, index: int, producer_id: int = 5) -> None:
         """Add an offset to an open transaction."""
-        part = TxnOffsetCommitRequestPartition(
+        part = m.TxnOffsetCommitRequestPartition(
             partition_index=index, committed_offset=99, committed_metadata=""
         )
-        request = TxnOffsetCommitRequest(
+        request = m.TxnOffsetCommitRequest(
             transactional_id="x",
             group_id=group,
             producer_id=producer_id,
             producer_epoch=0,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
+            topics=[m.TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
         )
         caller = Call(request, 3, "me", self.world.slow.connection, None)
         self.broker.runtime.submit(0, request, caller, lambda _: None)
@@ -158,7 +140,7 @@ class Compared:
             self.world.assembly._loader.slices.run()
             self.flush()
 
-    def fetch(self, request: OffsetFetchRequest, version: int = 8) -> bytes:
+    def fetch(self, request: m.OffsetFetchRequest, version: int = 8) -> bytes:
         """Send a fetch on both connections, compare the responses and return one."""
         fast, slow = self.world.fast, self.world.slow
         for client in (slow, fast):
@@ -191,21 +173,21 @@ def fetch_of(
     ids: Sequence[bytes] = (),
     stable: bool = False,
     member: tuple[str | None, int] = (None, -1),
-) -> OffsetFetchRequest:
+) -> m.OffsetFetchRequest:
     """Return a request for the same partitions of each topic, in each group."""
     rows = None
     if topics is not None:
         rows = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))
+            m.OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))
             for name in topics
         ]
         rows += [
-            OffsetFetchRequestTopics(topic_id=each, partition_indexes=list(indexes))
+            m.OffsetFetchRequestTopics(topic_id=each, partition_indexes=list(indexes))
             for each in ids
         ]
-    return OffsetFetchRequest(
+    return m.OffsetFetchRequest(
         groups=[
-            OffsetFetchRequestGroup(
+            m.OffsetFetchRequestGroup(
                 group_id=group,
                 member_id=member[0],
                 member_epoch=member[1],

@@ -10,10 +10,9 @@ from typing import Any
 import trustme
 from scramp import ScramClient
 
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import frame_of
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.server.harness import WireClient
 
 USERS = {"alice": "alice's secret", "bob": "bob's, = secret ü"}
@@ -67,12 +66,12 @@ def users_file(directory: Path, users: dict[str, str] = USERS) -> Path:
 
 def handshake(client: WireClient, mechanism: str, version: int = 1) -> Any:
     """Select a mechanism; return the response."""
-    return client.call(SaslHandshakeRequest(mechanism=mechanism), version)
+    return client.call(m.SaslHandshakeRequest(mechanism=mechanism), version)
 
 
 def send_token(client: WireClient, token: bytes, version: int = 2) -> Any:
     """Send a token; return the response."""
-    return client.call(SaslAuthenticateRequest(auth_bytes=token), version)
+    return client.call(m.SaslAuthenticateRequest(auth_bytes=token), version)
 
 
 def plain_token(user: str, password: str) -> bytes:

@@ -13,47 +13,7 @@ from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.server import audit, log_limit
 from coterie.broker.server.audit import AUDITED, NAMES_MAX
 from coterie.broker.server.dispatch import HANDLERS
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-    QuotaOperation,
-)
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import ThreadServer
 
 
@@ -97,21 +57,21 @@ class LinesOf:
         return found
 
 
-def create(*names: str, **how: Any) -> CreateTopicsRequest:
+def create(*names: str, **how: Any) -> m.CreateTopicsRequest:
     topics = [
-        CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         for name in names
     ]
-    return CreateTopicsRequest(topics=topics, **how)
+    return m.CreateTopicsRequest(topics=topics, **how)
 
 
-def commit(group_id: str, *topics: str) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
+def commit(group_id: str, *topics: str) -> m.OffsetCommitRequest:
+    return m.OffsetCommitRequest(
         group_id=group_id,
         topics=[
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=name,
-                partitions=[OffsetCommitRequestPartition(committed_offset=1)],
+                partitions=[m.OffsetCommitRequestPartition(committed_offset=1)],
             )
             for name in topics
         ],
@@ -139,20 +99,20 @@ def test_a_line_has_the_client_the_resources_and_the_results(
 
 REQUESTS: list[tuple[Any, int, str]] = [
     (
-        CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name="audit-t", count=2, assignments=None)]
+        m.CreatePartitionsRequest(
+            topics=[m.CreatePartitionsTopic(name="audit-t", count=2, assignments=None)]
         ),
         3,
         "resources=audit-t count=1 results=NONE:1",
     ),
     (
-        IncrementalAlterConfigsRequest(
+        m.IncrementalAlterConfigsRequest(
             resources=[
-                IncrementalAlterConfigsResource(
+                m.IncrementalAlterConfigsResource(
                     resource_type=2,
                     resource_name="audit-t",
                     configs=[
-                        IncrementalAlterableConfig(name="retention.ms", value="12345")
+                        m.IncrementalAlterableConfig(name="retention.ms", value="12345")
                     ],
                 )
             ]
@@ -161,9 +121,9 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "resources=TOPIC:audit-t(retention.ms) count=1 results=NONE:1",
     ),
     (
-        CreateAclsRequest(
+        m.CreateAclsRequest(
             creations=[
-                AclCreation(
+                m.AclCreation(
                     resource_type=2,
                     resource_name="audit-t",
                     principal="User:bob",
@@ -177,9 +137,9 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "resources=ALLOW:User:bob@*:READ:TOPIC:LITERAL:audit-t count=1 results=NONE:1",
     ),
     (
-        DeleteAclsRequest(
+        m.DeleteAclsRequest(
             filters=[
-                DeleteAclsFilter(
+                m.DeleteAclsFilter(
                     resource_type_filter=2,
                     resource_name_filter="audit-t",
                     principal_filter=None,
@@ -193,9 +153,9 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "resources=ALLOW:User:bob@*:READ:TOPIC:LITERAL:audit-t count=1 results=NONE:1",
     ),
     (
-        AlterUserScramCredentialsRequest(
+        m.AlterUserScramCredentialsRequest(
             upsertions=[
-                ScramCredentialUpsertion(
+                m.ScramCredentialUpsertion(
                     name="carol",
                     mechanism=1,
                     iterations=4096,
@@ -208,11 +168,13 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "resources=User:carol(set-SCRAM_SHA_256) count=1 results=NONE:1",
     ),
     (
-        AlterClientQuotasRequest(
+        m.AlterClientQuotasRequest(
             entries=[
-                QuotaAlteration(
-                    entity=[AlteredQuotaEntity(entity_type="user", entity_name="bob")],
-                    ops=[QuotaOperation(key="producer_byte_rate", value=1024.0)],
+                m.QuotaAlteration(
+                    entity=[
+                        m.AlteredQuotaEntity(entity_type="user", entity_name="bob")
+                    ],
+                    ops=[m.QuotaOperation(key="producer_byte_rate", value=1024.0)],
                 )
             ]
         ),
@@ -220,10 +182,10 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "resources=user:bob(producer_byte_rate:1024) count=1 results=NONE:1",
     ),
     (
-        DeleteRecordsRequest(
+        m.DeleteRecordsRequest(
             topics=[
-                DeleteRecordsTopic(
-                    name="audit-t", partitions=[DeleteRecordsPartition(offset=-1)]
+                m.DeleteRecordsTopic(
+                    name="audit-t", partitions=[m.DeleteRecordsPartition(offset=-1)]
                 )
             ]
         ),
@@ -236,11 +198,11 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "group=audit-g resources=audit-t-0 count=1 results=NONE:1",
     ),
     (
-        OffsetDeleteRequest(
+        m.OffsetDeleteRequest(
             group_id="audit-g",
             topics=[
-                OffsetDeleteRequestTopic(
-                    name="audit-t", partitions=[OffsetDeleteRequestPartition()]
+                m.OffsetDeleteRequestTopic(
+                    name="audit-t", partitions=[m.OffsetDeleteRequestPartition()]
                 )
             ],
         ),
@@ -248,12 +210,12 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "group=audit-g resources=audit-t-0 count=1 results=NONE:1",
     ),
     (
-        DeleteGroupsRequest(groups_names=["audit-g", "none"]),
+        m.DeleteGroupsRequest(groups_names=["audit-g", "none"]),
         2,
         "results=NONE:1,GROUP_ID_NOT_FOUND:1 failed=none:GROUP_ID_NOT_FOUND",
     ),
     (
-        DeleteTopicsRequest(topics=[DeleteTopicState(name="audit-t")]),
+        m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="audit-t")]),
         6,
         "resources=audit-t count=1 results=NONE:1",
     ),
@@ -293,7 +255,7 @@ def test_a_plain_commit_of_an_admin_client_has_a_line(
     group_id = f"audit-plain-{version}"
     call(server, create("audit-p"), 5)
     with server.client() as client:
-        metadata = client.call(MetadataRequest(topics=None), 12)
+        metadata = client.call(m.MetadataRequest(topics=None), 12)
         [topic_id] = [one.topic_id for one in metadata.topics if one.name == "audit-p"]
         client.call(commit(group_id, "audit-p"), 8)
     lines.take()
@@ -309,10 +271,10 @@ def test_a_plain_commit_of_an_admin_client_has_a_line(
 def test_ordinary_requests_have_no_line(server: ThreadServer, lines: LinesOf) -> None:
     member = commit("audit-m", "audit-t")
     member.member_id, member.generation_id_or_member_epoch = "m", 1
-    leave = LeaveGroupRequest(
-        group_id="audit-m", members=[MemberIdentity(member_id="m", reason="closed")]
+    leave = m.LeaveGroupRequest(
+        group_id="audit-m", members=[m.MemberIdentity(member_id="m", reason="closed")]
     )
-    call(server, MetadataRequest(topics=[]), 9)
+    call(server, m.MetadataRequest(topics=[]), 9)
     call(server, member, 8)
     call(server, leave, 5)
     call(server, create("audit-v", validate_only=True), 7)
@@ -322,14 +284,14 @@ def test_ordinary_requests_have_no_line(server: ThreadServer, lines: LinesOf) ->
 @pytest.mark.parametrize(
     "member",
     [
-        MemberIdentity(group_instance_id="i"),
-        MemberIdentity(member_id="m", reason="member was removed by an admin: old"),
+        m.MemberIdentity(group_instance_id="i"),
+        m.MemberIdentity(member_id="m", reason="member was removed by an admin: old"),
     ],
 )
 def test_a_removal_of_members_by_an_admin_has_a_line(
-    server: ThreadServer, lines: LinesOf, member: MemberIdentity
+    server: ThreadServer, lines: LinesOf, member: m.MemberIdentity
 ) -> None:
-    call(server, LeaveGroupRequest(group_id="audit-l", members=[member]), 5)
+    call(server, m.LeaveGroupRequest(group_id="audit-l", members=[member]), 5)
     [line] = lines.take()
     assert "api=LeaveGroup" in line
     assert "group=audit-l" in line

@@ -8,24 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.broker.server.connections import Connections
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.support.waiting import eventually
@@ -45,26 +28,28 @@ def connections_of(server: ThreadServer) -> Connections:
 
 
 def create(client: WireClient, name: str) -> None:
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
+    topic = m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
 
 
-def one_record(topic: str, acks: int = -1) -> ProduceRequest:
+def one_record(topic: str, acks: int = -1) -> m.ProduceRequest:
     batch = encode_batch([LogRecord(0, 1_000, None, b"v")])
-    part = PartitionProduceData(index=0, records=batch)
-    data = TopicProduceData(name=topic, partition_data=[part])
-    return ProduceRequest(acks=acks, timeout_ms=100, topic_data=[data])
+    part = m.PartitionProduceData(index=0, records=batch)
+    data = m.TopicProduceData(name=topic, partition_data=[part])
+    return m.ProduceRequest(acks=acks, timeout_ms=100, topic_data=[data])
 
 
-def list_offset(topic: str, timestamp: int) -> ListOffsetsRequest:
-    part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[part])])
+def list_offset(topic: str, timestamp: int) -> m.ListOffsetsRequest:
+    part = m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    return m.ListOffsetsRequest(
+        topics=[m.ListOffsetsTopic(name=topic, partitions=[part])]
+    )
 
 
-def delete_before(topic: str, offset: int) -> DeleteRecordsRequest:
-    part = DeleteRecordsPartition(partition_index=0, offset=offset)
-    return DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=topic, partitions=[part])]
+def delete_before(topic: str, offset: int) -> m.DeleteRecordsRequest:
+    part = m.DeleteRecordsPartition(partition_index=0, offset=offset)
+    return m.DeleteRecordsRequest(
+        topics=[m.DeleteRecordsTopic(name=topic, partitions=[part])]
     )
 
 
@@ -137,14 +122,16 @@ def test_records_without_acknowledgement_survive_a_disconnect(
 def test_expensive_requests_of_one_read_are_handled_in_several_turns() -> None:
     # test_client_connection_turns.py tests the turns of several connections.
     with ThreadServer() as server, server.client() as hostile, server.client() as other:
-        topic = CreatableTopic(name="wide", num_partitions=5_000, replication_factor=1)
-        other.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
+        topic = m.CreatableTopic(
+            name="wide", num_partitions=5_000, replication_factor=1
+        )
+        other.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
         count = 40
         frames = b"".join(
-            hostile.frame(MetadataRequest(topics=None), 12)[0] for _ in range(count)
+            hostile.frame(m.MetadataRequest(topics=None), 12)[0] for _ in range(count)
         )
         hostile.socket.sendall(frames)
-        assert other.call(ApiVersionsRequest(), 0).error_code == 0
+        assert other.call(m.ApiVersionsRequest(), 0).error_code == 0
         for _ in range(count):
             topics = {
                 topic.name: topic.partitions for topic in hostile.receive().topics
@@ -173,7 +160,7 @@ def test_half_requests_do_not_hold_more_than_the_memory_limit() -> None:
                 continue
         with server.client() as good:
             for _ in range(50):
-                assert good.call(ApiVersionsRequest(), 0).error_code == 0
+                assert good.call(m.ApiVersionsRequest(), 0).error_code == 0
             assert connections_of(server).memory.used_bytes < limit + 20 * 262_144
             for client in hostile:
                 client.close()
@@ -188,9 +175,11 @@ def test_half_requests_do_not_hold_more_than_the_memory_limit() -> None:
 def test_a_stopped_server_closes_connections_that_do_not_consume_responses() -> None:
     with ThreadServer() as server:
         client = server.client()
-        topic = CreatableTopic(name="wide", num_partitions=5_000, replication_factor=1)
-        client.call(CreateTopicsRequest(topics=[topic]))
-        frames = [client.frame(MetadataRequest(topics=None))[0] for _ in range(200)]
+        topic = m.CreatableTopic(
+            name="wide", num_partitions=5_000, replication_factor=1
+        )
+        client.call(m.CreateTopicsRequest(topics=[topic]))
+        frames = [client.frame(m.MetadataRequest(topics=None))[0] for _ in range(200)]
         client.socket.sendall(b"".join(frames))
         connections = connections_of(server)
         eventually(

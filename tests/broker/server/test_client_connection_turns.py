@@ -18,13 +18,8 @@ from coterie.broker.server.request_memory import (
     SMALL_BYTES,
 )
 from coterie.broker.server.turns import TURN_S
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.messages.metadata import MetadataResponse
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from tests.broker.protocol.test_connection import (
     commit,
     heartbeat,
@@ -45,7 +40,7 @@ def slow_handler(server: list[FakeServer], cost_s: float, order: list[str]) -> H
     def handle(call: Call) -> None:
         server[0].loop.now_s += cost_s
         order.append(call.client_host.removeprefix("/"))
-        call.respond(MetadataResponse())
+        call.respond(m.MetadataResponse())
 
     return handle
 
@@ -129,7 +124,7 @@ def test_responses_of_many_connections_are_written_by_one_callback() -> None:
         client.send(metadata(7))
     assert not server.loop.ready
     for call in calls:
-        call.respond(MetadataResponse())
+        call.respond(m.MetadataResponse())
     assert len(server.loop.ready) == 1
     assert not any(client.responses for client in clients), "not within a callback"
     server.loop.run_once()
@@ -144,7 +139,7 @@ def test_a_bug_in_one_write_does_not_stop_the_others() -> None:
         client.send(metadata(7))
     clients[1].transport.write = fail  # type: ignore[assignment, method-assign]
     for call in calls:
-        call.respond(MetadataResponse())
+        call.respond(m.MetadataResponse())
     server.loop.run()
     assert [client.responses for client in clients] == [[7], [], [7]]
     assert [client.is_closed for client in clients] == [False, True, False]
@@ -156,10 +151,10 @@ def test_a_response_during_the_writes_is_written_in_the_next_iteration() -> None
     first.send(metadata(1))
     second.send(metadata(2) + metadata(3))
     for call in list(calls):
-        call.respond(MetadataResponse())
+        call.respond(m.MetadataResponse())
     server.loop.run_once()
     assert second.responses == [2]
-    calls[-1].respond(MetadataResponse())
+    calls[-1].respond(m.MetadataResponse())
     assert len(server.loop.ready) == 1
     server.loop.run_once()
     assert second.responses == [2, 3]
@@ -392,9 +387,9 @@ HALF = 300_000
 
 
 def large_request(size: int) -> bytes:
-    data = PartitionProduceData(index=0, records=bytes(size))
-    topic = TopicProduceData(name="t", partition_data=[data])
-    return request_bytes(ProduceRequest(topic_data=[topic]), 9, 1)
+    data = m.PartitionProduceData(index=0, records=bytes(size))
+    topic = m.TopicProduceData(name="t", partition_data=[data])
+    return request_bytes(m.ProduceRequest(topic_data=[topic]), 9, 1)
 
 
 def test_large_requests_wait_while_the_memory_is_exhausted() -> None:

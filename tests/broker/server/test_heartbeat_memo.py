@@ -25,21 +25,9 @@ from coterie.broker.server.heartbeat_memo import HeartbeatMemo
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.framing import RequestHeaderV0, write_request
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message
 from tests.broker.runtime.test_quotas import configure
 
@@ -121,8 +109,8 @@ class World:
         self.slow.connection._heartbeats.store = lambda *_: None  # type: ignore[method-assign]
 
     def create_topic(self) -> None:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        self.slow.send(CreateTopicsRequest(topics=[topic]), 5)
+        topic = m.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        self.slow.send(m.CreateTopicsRequest(topics=[topic]), 5)
         self.assembly.broker.flusher.flush()
 
     def join(self, members: list[str]) -> tuple[int, list[str]]:
@@ -144,7 +132,7 @@ class World:
 
     def heartbeat(self, generation: int, member_id: str, version: int) -> None:
         """Send the same heartbeat on both connections and compare the responses."""
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id="g", generation_id=generation, member_id=member_id
         )
         self.assembly.broker.flusher.flush()
@@ -155,7 +143,7 @@ class World:
 
     def consumer_heartbeat(self, member_id: str, epoch: int) -> None:
         """Send the same consumer group heartbeat on both connections and compare."""
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id="c", member_id=member_id, member_epoch=epoch
         )
         self.slow.send(request, 1)  # so that the compared heartbeats change nothing
@@ -167,7 +155,7 @@ class World:
 
     def consumer_join(self, member_id: str, group_id: str = "c") -> None:
         """Join a consumer group on the connection without memo."""
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id=group_id,
             member_id=member_id,
             rebalance_timeout_ms=10_000,
@@ -184,24 +172,26 @@ class World:
 
     def commit(self) -> None:
         """Commit an offset of another group in the same shard."""
-        partition = OffsetCommitRequestPartition(committed_metadata="")
-        topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-        self.slow.send(OffsetCommitRequest(group_id="other", topics=[topic]), 8)
+        partition = m.OffsetCommitRequestPartition(committed_metadata="")
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=[partition])
+        self.slow.send(m.OffsetCommitRequest(group_id="other", topics=[topic]), 8)
 
     def leave(self, member_id: str) -> None:
         """Leave the group; the response may wait for a flush."""
-        self.slow.send(LeaveGroupRequest(group_id="g", member_id=member_id), 1)
+        self.slow.send(m.LeaveGroupRequest(group_id="g", member_id=member_id), 1)
         self.assembly.broker.flusher.flush()
 
     def _join_one(self, member: str, at: int) -> None:
-        request = JoinGroupRequest(
+        request = m.JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             member_id=member,
             protocol_type="consumer",
             protocols=[
-                JoinGroupRequestProtocol(name="range", metadata=NO_TOPICS + b"%d" % at)
+                m.JoinGroupRequestProtocol(
+                    name="range", metadata=NO_TOPICS + b"%d" % at
+                )
             ],
         )
         client = Client(self.fast.connection.node, asyncio.get_running_loop())
@@ -211,7 +201,7 @@ class World:
         client = Client(self.fast.connection.node, asyncio.get_running_loop())
         generation = self.group.generation
         client.send(
-            SyncGroupRequest(
+            m.SyncGroupRequest(
                 group_id="g", generation_id=generation, member_id=member_id
             ),
             2,
@@ -271,7 +261,7 @@ def test_a_response_from_the_memo_renews_the_session() -> None:
         entry = table.entries["session", "g", member]
         entry.deadline_ms = 0
         with counted_answers(world.fast) as answers:
-            request = HeartbeatRequest(
+            request = m.HeartbeatRequest(
                 group_id="g", generation_id=generation, member_id=member
             )
             world.fast.send(request, 4)
@@ -318,7 +308,7 @@ def test_the_memo_is_filled_and_used_while_a_commit_is_not_durable() -> None:
         generation, [member] = world.join([""])
         world.create_topic()
         world.commit()
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id="g", generation_id=generation, member_id=member
         )
         with counted_answers(world.fast) as answers:
@@ -334,7 +324,7 @@ def test_the_memo_is_not_used_while_a_write_of_a_group_is_not_durable() -> None:
     def test(world: World) -> None:
         generation, [member] = world.join([""])
         world.heartbeat(generation, member, 4)
-        join = ConsumerGroupHeartbeatRequest(
+        join = m.ConsumerGroupHeartbeatRequest(
             group_id="other",
             member_id="m",
             rebalance_timeout_ms=10_000,
@@ -344,7 +334,7 @@ def test_the_memo_is_not_used_while_a_write_of_a_group_is_not_durable() -> None:
         assert world.slow.send(join, 1) == b""
         assert world.assembly.broker.log.has_staged()
         with counted_answers(world.fast) as answers:
-            request = HeartbeatRequest(
+            request = m.HeartbeatRequest(
                 group_id="g", generation_id=generation, member_id=member
             )
             assert world.fast.send(request, 4) == b""

@@ -16,14 +16,10 @@ from coterie.auth.acl import (
 )
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.server.broker import Node
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import read_response
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.broker.server.test_heartbeat_memo import (
     Client,
     World,
@@ -45,7 +41,7 @@ def test_a_deleted_acl_applies_to_the_next_heartbeat() -> None:
         world.slow.connection.principal = ADMIN
         world.create_topic()
         world.consumer_join("m")
-        heartbeat = ConsumerGroupHeartbeatRequest(
+        heartbeat = m.ConsumerGroupHeartbeatRequest(
             group_id="c", member_id="m", member_epoch=1
         )
 
@@ -54,7 +50,7 @@ def test_a_deleted_acl_applies_to_the_next_heartbeat() -> None:
             with counted_answers(world.fast) as answers:
                 data = world.fast.send(heartbeat, 1)
             _, at = read_response(data[4:], tagged=True)
-            response, _ = decode(ConsumerGroupHeartbeatResponse, 1, data[4:], at)
+            response, _ = decode(m.ConsumerGroupHeartbeatResponse, 1, data[4:], at)
             return response.error_code, answers[0]
 
         assert [code(), code()] == [(0, False), (0, True)]
@@ -98,7 +94,7 @@ def test_a_node_that_does_not_coordinate_the_group_renews_no_session() -> None:
         other = Client(broker.nodes[1], asyncio.get_running_loop())
         entry = broker.runtime.shards[0].timers.entries["session", "g", member]
         entry.deadline_ms = 0
-        heartbeat = HeartbeatRequest(
+        heartbeat = m.HeartbeatRequest(
             group_id="g", generation_id=generation, member_id=member
         )
         with counted_answers(other) as answers:

@@ -9,21 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 
@@ -94,24 +80,24 @@ def test_an_invalid_frame_closes_the_connection_with_one_log_line(
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 1, lines
         assert message in lines[0]
-        assert other.call(ApiVersionsRequest(), 0).error_code == 0
+        assert other.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_only_produce_has_the_larger_limit(server: ThreadServer) -> None:
     large = bytes(OTHER_FRAMES_MAX + 1)
     with server.client() as refused, server.client() as other:
-        produced = ProduceRequest(
+        produced = m.ProduceRequest(
             acks=-1,
             topic_data=[
-                TopicProduceData(
+                m.TopicProduceData(
                     name="none",
-                    partition_data=[PartitionProduceData(index=0, records=large)],
+                    partition_data=[m.PartitionProduceData(index=0, records=large)],
                 )
             ],
         )
         (topic,) = other.call(produced, 9).responses
         assert topic.partition_responses[0].error_code
-        refused.send(FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
+        refused.send(m.FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
         assert refused.is_closed()
 
 
@@ -120,17 +106,17 @@ def test_a_request_with_too_many_elements_closes_its_connection(
 ) -> None:
     keys = ["g"] * ELEMENTS_MAX
     with server.client() as refused:
-        found = refused.call(FindCoordinatorRequest(coordinator_keys=keys), 4)
+        found = refused.call(m.FindCoordinatorRequest(coordinator_keys=keys), 4)
         assert len(found.coordinators) == ELEMENTS_MAX
         with caplog.at_level(logging.INFO):
-            refused.send(FindCoordinatorRequest(coordinator_keys=[*keys, "g"]), 4)
+            refused.send(m.FindCoordinatorRequest(coordinator_keys=[*keys, "g"]), 4)
             assert refused.is_closed()
     (line,) = (record.getMessage() for record in caplog.records)
     assert f"{ELEMENTS_MAX + 1} elements; only {ELEMENTS_MAX} more" in line
 
 
 def test_requests_before_an_invalid_frame_get_responses(client: WireClient) -> None:
-    good, _ = client.frame(ApiVersionsRequest(), 0)
+    good, _ = client.frame(m.ApiVersionsRequest(), 0)
     client.socket.sendall(good + struct.pack(">i", -1))
     assert client.receive().error_code == 0
     assert client.is_closed()
@@ -138,7 +124,7 @@ def test_requests_before_an_invalid_frame_get_responses(client: WireClient) -> N
 
 @pytest.mark.fact("G1-01a")
 def test_a_frame_can_arrive_byte_by_byte(client: WireClient) -> None:
-    frame, _ = client.frame(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    frame, _ = client.frame(m.HeartbeatRequest(group_id="g", member_id="m"), 4)
     for at in range(len(frame)):
         client.socket.sendall(frame[at : at + 1])
     assert client.receive().error_code == 25
@@ -148,17 +134,17 @@ def test_a_disconnect_inside_a_frame_does_not_affect_others(
     server: ThreadServer,
 ) -> None:
     with server.client() as leaver:
-        frame, _ = leaver.frame(HeartbeatRequest(group_id="g"), 4)
+        frame, _ = leaver.frame(m.HeartbeatRequest(group_id="g"), 4)
         leaver.socket.sendall(frame[:7])
     with server.client() as other:
-        assert other.call(ApiVersionsRequest(), 0).error_code == 0
+        assert other.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 @pytest.mark.fact("G1-05")
 def test_pipelined_requests_get_responses_in_order(client: WireClient) -> None:
     # A JoinGroup waits for the initial delay, and later requests wait behind it.
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
-    join = JoinGroupRequest(
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    join = m.JoinGroupRequest(
         group_id="ordered",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
@@ -166,8 +152,8 @@ def test_pipelined_requests_get_responses_in_order(client: WireClient) -> None:
         protocols=[protocol],
     )
     client.send(join, 3)
-    client.send(HeartbeatRequest(group_id="nobody", member_id="m"), 4)
-    client.send(ApiVersionsRequest(), 0)
+    client.send(m.HeartbeatRequest(group_id="nobody", member_id="m"), 4)
+    client.send(m.ApiVersionsRequest(), 0)
     assert client.receive().generation_id == 1
     assert client.receive().error_code == 25
     assert client.receive().api_keys
@@ -176,8 +162,8 @@ def test_pipelined_requests_get_responses_in_order(client: WireClient) -> None:
 def test_a_pending_request_does_not_block_other_connections(
     server: ThreadServer,
 ) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
-    join = JoinGroupRequest(
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    join = m.JoinGroupRequest(
         group_id="parked",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
@@ -186,7 +172,7 @@ def test_a_pending_request_does_not_block_other_connections(
     )
     with server.client() as waiting, server.client() as other:
         waiting.send(join, 3)
-        assert other.call(ApiVersionsRequest(), 0).error_code == 0
+        assert other.call(m.ApiVersionsRequest(), 0).error_code == 0
         assert waiting.receive().error_code == 0
 
 
@@ -194,7 +180,7 @@ def test_all_requests_over_the_in_flight_limit_get_responses(
     client: WireClient,
 ) -> None:
     for _ in range(500):
-        client.send(HeartbeatRequest(group_id="nobody", member_id="m"), 4)
+        client.send(m.HeartbeatRequest(group_id="nobody", member_id="m"), 4)
     assert {client.receive().error_code for _ in range(500)} == {25}
 
 
@@ -202,11 +188,11 @@ def test_reading_pauses_while_too_many_requests_are_in_flight(
     server: ThreadServer,
 ) -> None:
     # The joins of 20 members arrive together; 8 can be in flight.
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
     with server.client() as client:
         frames = b""
         for at in range(20):
-            join = JoinGroupRequest(
+            join = m.JoinGroupRequest(
                 group_id=f"paused-{at}",
                 session_timeout_ms=10_000,
                 rebalance_timeout_ms=10_000,
@@ -216,18 +202,18 @@ def test_reading_pauses_while_too_many_requests_are_in_flight(
             frames += client.frame(join, 3)[0]
         client.socket.sendall(frames)
         assert [client.receive().error_code for _ in range(20)] == [0] * 20
-        assert client.call(ApiVersionsRequest(), 0).error_code == 0
+        assert client.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 @pytest.mark.slow
 def test_reading_pauses_while_the_client_reads_no_responses() -> None:
     with ThreadServer(connection_write_buffer_max_bytes=65_536) as server:
         with server.client() as client:
-            frame, _ = client.frame(ApiVersionsRequest(), 0)
+            frame, _ = client.frame(m.ApiVersionsRequest(), 0)
             client.socket.settimeout(1.0)
             assert send_until_stuck(client.socket, frame * 100, times=10_000)
         with server.client() as other:
-            assert other.call(ApiVersionsRequest(), 0).error_code == 0
+            assert other.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 def send_until_stuck(to: socket.socket, data: bytes, *, times: int) -> bool:
@@ -243,15 +229,15 @@ def send_until_stuck(to: socket.socket, data: bytes, *, times: int) -> bool:
 def test_connections_over_max_connections_are_refused_until_one_closes() -> None:
     with ThreadServer(max_connections=2) as server:
         first, second = server.client(), server.client()
-        assert first.call(ApiVersionsRequest(), 0).error_code == 0
-        assert second.call(ApiVersionsRequest(), 0).error_code == 0
+        assert first.call(m.ApiVersionsRequest(), 0).error_code == 0
+        assert second.call(m.ApiVersionsRequest(), 0).error_code == 0
         with server.client() as third:
             assert third.is_closed()
         first.close()
-        second.call(ApiVersionsRequest(), 0)
+        second.call(m.ApiVersionsRequest(), 0)
         for _ in range(100):
             with server.client() as fourth:
-                fourth.socket.sendall(fourth.frame(ApiVersionsRequest(), 0)[0])
+                fourth.socket.sendall(fourth.frame(m.ApiVersionsRequest(), 0)[0])
                 try:
                     assert fourth.receive().error_code == 0
                     break
@@ -269,10 +255,10 @@ def test_an_idle_connection_is_closed_and_a_used_one_is_not() -> None:
         server.client() as idle,
         server.client() as used,
     ):
-        idle.call(ApiVersionsRequest(), 0)
+        idle.call(m.ApiVersionsRequest(), 0)
         idle.socket.settimeout(0.05)
         for _ in range(200):
-            used.call(ApiVersionsRequest(), 0)
+            used.call(m.ApiVersionsRequest(), 0)
             try:
                 if idle.socket.recv(1) == b"":
                     break
@@ -280,7 +266,7 @@ def test_an_idle_connection_is_closed_and_a_used_one_is_not() -> None:
                 continue
         else:
             raise AssertionError("the idle connection stayed open")
-        assert used.call(ApiVersionsRequest(), 0).error_code == 0
+        assert used.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_connections_without_an_idle_limit_are_served() -> None:
@@ -288,29 +274,29 @@ def test_connections_without_an_idle_limit_are_served() -> None:
         ThreadServer(connections_max_idle_ms=-1) as server,
         server.client() as client,
     ):
-        assert client.call(ApiVersionsRequest(), 0).error_code == 0
+        assert client.call(m.ApiVersionsRequest(), 0).error_code == 0
         # A Fetch without partitions waits for as long as it says.
-        assert client.call(FetchRequest(max_wait_ms=1), 12).error_code == 0
+        assert client.call(m.FetchRequest(max_wait_ms=1), 12).error_code == 0
 
 
 @pytest.mark.fact("G1-06")
 def test_produce_with_acks_0_has_no_response(client: WireClient) -> None:
-    topic = CreatableTopic(name="acks", num_partitions=1, replication_factor=1)
-    client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
+    topic = m.CreatableTopic(name="acks", num_partitions=1, replication_factor=1)
+    client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
     batch = encode_batch([LogRecord(0, 1_000, None, b"v")])
-    part = PartitionProduceData(index=0, records=batch)
-    data = TopicProduceData(name="acks", partition_data=[part])
+    part = m.PartitionProduceData(index=0, records=batch)
+    data = m.TopicProduceData(name="acks", partition_data=[part])
     frame, _ = client.frame(
-        ProduceRequest(acks=0, timeout_ms=100, topic_data=[data]), 9
+        m.ProduceRequest(acks=0, timeout_ms=100, topic_data=[data]), 9
     )
     client._sent.pop()
     client.socket.sendall(frame)
-    assert client.call(ApiVersionsRequest(), 0).error_code == 0
+    assert client.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_a_client_id_may_be_null(server: ThreadServer) -> None:
     with server.client(client_id=None) as nameless:
-        assert nameless.call(FindCoordinatorRequest(key="g"), 0).error_code == 0
+        assert nameless.call(m.FindCoordinatorRequest(key="g"), 0).error_code == 0
 
 
 def test_a_bug_in_a_handler_closes_the_connection_and_is_logged(
@@ -321,9 +307,9 @@ def test_a_bug_in_a_handler_closes_the_connection_and_is_logged(
     from coterie.broker.server.apis import metadata
 
     monkeypatch.setattr(metadata, "_cluster", None)
-    topic = MetadataRequestTopic(name="x")
+    topic = m.MetadataRequestTopic(name="x")
     with server.client() as refused, server.client() as other:
-        refused.send(MetadataRequest(topics=[topic]), 1)
+        refused.send(m.MetadataRequest(topics=[topic]), 1)
         assert refused.is_closed()
         assert "a bug in handling a request" in caplog.text
-        assert other.call(ApiVersionsRequest(), 0).error_code == 0
+        assert other.call(m.ApiVersionsRequest(), 0).error_code == 0

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WAIT_S, ThreadServer, WireClient
 
 KAFKA = "kafka_server_group_coordinator_metrics_"
@@ -34,7 +32,7 @@ def scrape(server: ThreadServer, path: str = "/metrics") -> dict[str, float]:
 
 
 def heartbeat(server: ThreadServer, member_id: str, epoch: int) -> None:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id=member_id, member_epoch=epoch
     )
     if not epoch:

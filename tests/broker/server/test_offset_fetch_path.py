@@ -19,15 +19,9 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server import offset_fetch_path
 from coterie.broker.server.offset_fetch_path import OffsetFetchPath
 from coterie.errors import LogCorrupt, LogError
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, write_request
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
 from tests.broker.runtime.test_quotas import configure
 from tests.broker.server import test_heartbeat_memo
 from tests.broker.server.fetches import (
@@ -102,7 +96,7 @@ def test_an_offset_is_sent_once_it_is_durable() -> None:
     compared(test)
 
 
-def unwritten(world: Compared, request: OffsetFetchRequest) -> list[bool]:
+def unwritten(world: Compared, request: m.OffsetFetchRequest) -> list[bool]:
     """Send a request on both connections while the commit of another one is not
     durable; return whether each request was decoded."""
     connection = world.world.fast.connection._connection
@@ -175,7 +169,7 @@ def test_a_failed_write_is_an_error_of_each_group() -> None:
         world.broker.log.before_write = None
         slow, fast = both_responses(world)
         assert fast[8:] == slow[8:]
-        found, _ = decode(OffsetFetchResponse, 8, fast, 9)
+        found, _ = decode(m.OffsetFetchResponse, 8, fast, 9)
         assert [each.error_code for each in found.groups] == [16, 16]
 
     compared(test)
@@ -196,7 +190,7 @@ def test_a_fetch_from_a_shard_that_stops_is_handled_in_full() -> None:
         connection.waiting_fetch = stopped
         world.commit()
         written = world.world.fast.send(fetch_of("g"), 8)
-        found, _ = decode(OffsetFetchResponse, 8, written, 9)
+        found, _ = decode(m.OffsetFetchResponse, 8, written, 9)
         assert [each.error_code for each in found.groups] == [16]
 
     compared(test)
@@ -266,13 +260,13 @@ def test_a_topic_that_was_created_again_has_no_offsets() -> None:
         world.commit()
         world.flush()
 
-        def by_id() -> OffsetFetchRequest:
+        def by_id() -> m.OffsetFetchRequest:
             topic_id = world.broker.catalog.topic_id("t") or b""
             return fetch_of("g", topics=(), ids=[topic_id])
 
         old = by_id()
         world.fetch(old, BY_ID)
-        world.send(DeleteTopicsRequest(topic_names=["t"]), 1)
+        world.send(m.DeleteTopicsRequest(topic_names=["t"]), 1)
         world.flush()
         with answers_of(world, False):
             world.fetch(old, BY_ID)
@@ -401,16 +395,16 @@ def test_a_large_response_is_not_stored() -> None:
 
 def random_request(
     dice: random.Random, world: Compared
-) -> tuple[OffsetFetchRequest, int]:
+) -> tuple[m.OffsetFetchRequest, int]:
     version = dice.choice([*range(1, 11), 8, 9, 9, 10])
     topics = dice.choices(TOPICS, k=dice.randrange(4))
     indexes = dice.choices(range(PARTITIONS + 1), k=dice.randrange(6))
     if version < 8:
         rows = [
-            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+            m.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
             for name in topics
         ]
-        old = OffsetFetchRequest(
+        old = m.OffsetFetchRequest(
             group_id=dice.choice(GROUPS),
             topics=None if version > 1 and dice.random() < 0.2 else rows,
             require_stable=version == 7 and dice.random() < 0.5,
@@ -445,8 +439,8 @@ def change(dice: random.Random, world: Compared) -> None:
         (2, lambda: world.world.consumer_join("m", "c")),
         (2, lambda: world.deny(*resource, remove=False)),
         (6, lambda: world.deny(*resource, remove=True)),
-        (1, lambda: world.send(DeleteGroupsRequest(groups_names=[name[0]]), 1)),
-        (1, lambda: world.send(DeleteTopicsRequest(topic_names=[name[1]]), 1)),
+        (1, lambda: world.send(m.DeleteGroupsRequest(groups_names=[name[0]]), 1)),
+        (1, lambda: world.send(m.DeleteTopicsRequest(topic_names=[name[1]]), 1)),
         (3, lambda: world.create(name[1])),
         (1, world.reload),
         (12, world.flush),

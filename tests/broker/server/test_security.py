@@ -20,12 +20,7 @@ from coterie.broker.server.security import Security
 from coterie.errors import SettingError
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import ThreadServer
 from tests.broker.server.secured import (
     Certificates,
@@ -79,7 +74,7 @@ def test_a_client_that_trusts_the_authority_is_served_as_anonymous(
     server: ThreadServer, certificates: Certificates
 ) -> None:
     with server.client(tls=certificates.client()) as client:
-        assert client.call(MetadataRequest(topics=[])).brokers
+        assert client.call(m.MetadataRequest(topics=[])).brokers
         assert principals(server) == {ANONYMOUS}
 
 
@@ -88,7 +83,7 @@ def test_a_client_certificate_sets_the_principal(
 ) -> None:
     tls = certificates.client(certificate=certificates.alice)
     with server.client(tls=tls) as client:
-        client.call(ApiVersionsRequest(), 2)
+        client.call(m.ApiVersionsRequest(), 2)
         name = r"CN=alice,OU=Tests,O=Example\, Inc."
         assert principals(server) == {Principal("User", name)}
 
@@ -104,7 +99,7 @@ def test_mapping_rules_shorten_the_principal(certificates: Certificates) -> None
         ThreadServer(protocol=SSL, **settings) as server,
         server.client(tls=tls) as client,
     ):
-        client.call(ApiVersionsRequest(), 2)
+        client.call(m.ApiVersionsRequest(), 2)
         assert principals(server) == {Principal("User", "ALICE")}
 
 
@@ -123,13 +118,13 @@ def test_sasl_authenticates_over_tls(
 def test_advertised_listeners_include_the_protocol(
     server: ThreadServer, certificates: Certificates
 ) -> None:
-    wanted = DescribeConfigsResource(
+    wanted = m.DescribeConfigsResource(
         resource_type=4,
         resource_name="1",
         configuration_keys=["advertised.listeners", "ssl.key.password"],
     )
     with server.client(tls=certificates.client()) as client:
-        answer = client.call(DescribeConfigsRequest(resources=[wanted]), 4)
+        answer = client.call(m.DescribeConfigsRequest(resources=[wanted]), 4)
     host, port = server.addresses[0]
     listeners, secret = answer.results[0].configs
     assert listeners.value == f"SSL://{host}:{port}"
@@ -149,7 +144,7 @@ def test_a_missing_required_certificate_is_refused(
         pytest.raises((ssl.SSLError, EOFError, OSError)),
         server.client(tls=certificates.client()) as client,
     ):
-        client.call(ApiVersionsRequest(), 2)
+        client.call(m.ApiVersionsRequest(), 2)
     assert "a TLS handshake failed: PEER_DID_NOT_RETURN_A_CERTIFICATE" in caplog.text
 
 
@@ -162,7 +157,7 @@ def test_a_certificate_of_another_authority_is_refused(
         pytest.raises((ssl.SSLError, EOFError, OSError)),
         server.client(tls=tls) as client,
     ):
-        client.call(ApiVersionsRequest(), 2)
+        client.call(m.ApiVersionsRequest(), 2)
 
 
 def test_a_certificate_that_no_rule_matches_is_disconnected(
@@ -187,11 +182,11 @@ def test_a_plaintext_client_of_a_tls_listener_does_not_affect_others(
 ) -> None:
     caplog.set_level(logging.INFO)
     with server.client() as plain:
-        plain.send(ApiVersionsRequest(), 2)
+        plain.send(m.ApiVersionsRequest(), 2)
         while not _is_cut_off(plain.socket):
             pass  # a TLS alert precedes the end of the connection
     with server.client(tls=certificates.client()) as client:
-        assert client.call(ApiVersionsRequest(), 2).error_code == 0
+        assert client.call(m.ApiVersionsRequest(), 2).error_code == 0
     assert "a TLS handshake failed" in caplog.text
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
@@ -203,7 +198,7 @@ def test_a_tls_client_of_a_plaintext_listener_does_not_affect_others(
         with pytest.raises((ssl.SSLError, OSError)):
             server.client(tls=certificates.client())
         with server.client() as client:
-            assert client.call(ApiVersionsRequest(), 2).error_code == 0
+            assert client.call(m.ApiVersionsRequest(), 2).error_code == 0
 
 
 def test_a_connection_without_a_handshake_times_out(certificates: Certificates) -> None:

@@ -16,25 +16,8 @@ from coterie.broker.server import log_limit
 from coterie.broker.server.client_connection import ClientConnection
 from coterie.broker.server.failed_attempts import FREE_BY_USER
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.broker.server.secured import (
@@ -107,13 +90,13 @@ def client(server: ThreadServer) -> Iterator[WireClient]:
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("user", USERS)
 def test_a_password_authenticates(client: WireClient, user: str, version: int) -> None:
-    assert client.call(ApiVersionsRequest(), 2).error_code == 0
+    assert client.call(m.ApiVersionsRequest(), 2).error_code == 0
     shaken = handshake(client, "PLAIN")
     assert (shaken.error_code, tuple(shaken.mechanisms)) == (0, MECHANISMS)
     answer = send_token(client, plain_token(user, USERS[user]), version)
     assert (answer.error_code, answer.error_message) == (0, None)
     assert (answer.auth_bytes, answer.session_lifetime_ms) == (b"", 0)
-    assert client.call(MetadataRequest(topics=[])).brokers
+    assert client.call(m.MetadataRequest(topics=[])).brokers
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -123,7 +106,7 @@ def test_the_authorizer_gets_the_principal(tmp_path: Path, mechanism: str) -> No
         server.server.assembly.broker.authorizer = listening
         with server.client() as client:
             assert sign_in(client, "bob", mechanism=mechanism).error_code == 0
-            client.call(DescribeGroupsRequest(groups=["g"]), 5)
+            client.call(m.DescribeGroupsRequest(groups=["g"]), 5)
     assert listening.callers == {"User:bob"}
 
 
@@ -131,17 +114,17 @@ def test_the_authorizer_gets_the_principal(tmp_path: Path, mechanism: str) -> No
 def test_old_clients_send_tokens_without_request_headers(client: WireClient) -> None:
     assert handshake(client, "PLAIN", version=0).error_code == 0
     assert send_bare(client, plain_token("alice", USERS["alice"])) == b""
-    assert client.call(MetadataRequest(topics=[])).brokers
+    assert client.call(m.MetadataRequest(topics=[])).brokers
 
 
 def test_handshake_token_and_requests_can_arrive_together(client: WireClient) -> None:
-    token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
+    token = m.SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
     pieces = [
-        client.frame(ApiVersionsRequest(), 2),
-        client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        client.frame(m.ApiVersionsRequest(), 2),
+        client.frame(m.SaslHandshakeRequest(mechanism="PLAIN"), 1),
         client.frame(token, 2),
-        client.frame(HeartbeatRequest(group_id="g"), 4),
-        client.frame(HeartbeatRequest(group_id="g"), 4),
+        client.frame(m.HeartbeatRequest(group_id="g"), 4),
+        client.frame(m.HeartbeatRequest(group_id="g"), 4),
     ]
     client.socket.sendall(b"".join(frame for frame, _ in pieces))
     codes = [client.receive().error_code for _ in pieces]
@@ -212,14 +195,14 @@ def test_an_unsupported_mechanism_returns_the_enabled_ones(
 def test_no_other_request_is_served_before_authentication(
     client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.send(MetadataRequest(topics=[]))
+    client.send(m.MetadataRequest(topics=[]))
     assert client.is_closed()
     assert "a request with API key 3 before authentication" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("request_", "version"),
-    [(ApiVersionsRequest(), 2), (SaslHandshakeRequest(mechanism="PLAIN"), 1)],
+    [(m.ApiVersionsRequest(), 2), (m.SaslHandshakeRequest(mechanism="PLAIN"), 1)],
 )
 def test_other_requests_during_the_exchange_are_out_of_order(
     client: WireClient, request_: Any, version: int
@@ -235,7 +218,7 @@ def test_an_early_reauthentication_keeps_the_session(client: WireClient) -> None
     answer = send_token(client, b"")
     assert answer.error_code == ILLEGAL
     assert "after successful authentication" in answer.error_message
-    assert client.call(MetadataRequest(topics=[])).brokers
+    assert client.call(m.MetadataRequest(topics=[])).brokers
 
 
 @pytest.mark.slow
@@ -251,7 +234,7 @@ def test_a_client_that_does_not_authenticate_is_disconnected(
             sign_in(client)
             with server.client() as silent:
                 assert silent.is_closed(), "two limits after the other was let in"
-            assert client.call(MetadataRequest(topics=[])).brokers
+            assert client.call(m.MetadataRequest(topics=[])).brokers
     assert "authentication timed out after 0.2 s" in caplog.text
 
 
@@ -268,7 +251,7 @@ def test_a_disconnect_during_authentication_does_not_affect_others(
         with server.client() as client:
             handshake(client, "PLAIN")
             token = plain_token("alice", "wrong")
-            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+            client.send(m.SaslAuthenticateRequest(auth_bytes=token), 2)
     with server.client() as client:
         assert sign_in(client).error_code == 0
     assert caplog.text == ""
@@ -282,7 +265,7 @@ def test_a_session_has_a_lifetime_and_can_be_renewed(tmp_path: Path) -> None:
         with server.client() as client:
             assert sign_in(client).session_lifetime_ms == 60_000
             assert sign_in(client).session_lifetime_ms == 60_000
-            assert client.call(MetadataRequest(topics=[])).brokers
+            assert client.call(m.MetadataRequest(topics=[])).brokers
             assert handshake(client, "SCRAM-SHA-256").error_code == ILLEGAL, "too soon"
         with server.client() as client:
             sign_in(client, "alice", mechanism="PLAIN")
@@ -302,12 +285,14 @@ def test_reauthentication_waits_for_earlier_responses(tmp_path: Path) -> None:
     ):
         sign_in(client, mechanism="PLAIN")
         connection = the_connection(server)
-        new_topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        client.call(CreateTopicsRequest(topics=[new_topic], timeout_ms=5_000), 5)
-        token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
+        new_topic = m.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.call(m.CreateTopicsRequest(topics=[new_topic], timeout_ms=5_000), 5)
+        token = m.SaslAuthenticateRequest(
+            auth_bytes=plain_token("alice", USERS["alice"])
+        )
         frames = [
             client.frame(waiting_fetch(), 11),
-            client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            client.frame(m.SaslHandshakeRequest(mechanism="PLAIN"), 1),
             client.frame(token, 2),
         ]
         client.socket.sendall(b"".join(frame for frame, _ in frames))
@@ -318,23 +303,23 @@ def test_reauthentication_waits_for_earlier_responses(tmp_path: Path) -> None:
             sign_in(other)
             other.call(one_record(), 9)
         assert [client.receive().error_code for _ in frames] == [0, 0, 0]
-        assert client.call(MetadataRequest(topics=[])).brokers
+        assert client.call(m.MetadataRequest(topics=[])).brokers
         assert not held.is_blocked
 
 
-def waiting_fetch() -> FetchRequest:
-    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
-    topic = FetchTopic(topic="t", partitions=[part])
-    return FetchRequest(
+def waiting_fetch() -> m.FetchRequest:
+    part = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    topic = m.FetchTopic(topic="t", partitions=[part])
+    return m.FetchRequest(
         max_wait_ms=60_000, min_bytes=1, max_bytes=1_000, topics=[topic]
     )
 
 
-def one_record() -> ProduceRequest:
+def one_record() -> m.ProduceRequest:
     batch = encode_batch([LogRecord(0, 1, b"k", b"v")])
-    part = PartitionProduceData(index=0, records=batch)
-    topic = TopicProduceData(name="t", partition_data=[part])
-    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
+    part = m.PartitionProduceData(index=0, records=batch)
+    topic = m.TopicProduceData(name="t", partition_data=[part])
+    return m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
 
 
 def test_an_expired_session_serves_only_reauthentication(tmp_path: Path) -> None:
@@ -345,12 +330,12 @@ def test_an_expired_session_serves_only_reauthentication(tmp_path: Path) -> None
             sign_in(late)
             sign_in(later)
             for client in (late, later):
-                heartbeat = client.call(HeartbeatRequest(group_id="g"), 4)
+                heartbeat = client.call(m.HeartbeatRequest(group_id="g"), 4)
                 assert heartbeat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
             broker.clock = lambda: now_ms + 70_000
             assert sign_in(late).error_code == 0
-            assert late.call(MetadataRequest(topics=[])).brokers
-            later.send(HeartbeatRequest(group_id="g"), 4)
+            assert late.call(m.MetadataRequest(topics=[])).brokers
+            later.send(m.HeartbeatRequest(group_id="g"), 4)
             assert later.is_closed()
 
 
@@ -379,10 +364,10 @@ def test_the_memo_is_not_used_after_the_sasl_session_expires(tmp_path: Path) -> 
         assert client.is_closed()
 
 
-def settled_member(client: WireClient) -> HeartbeatRequest:
+def settled_member(client: WireClient) -> m.HeartbeatRequest:
     """Join a group alone; return the heartbeat of its member."""
-    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
-    join = JoinGroupRequest(
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(6))
+    join = m.JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10**6,
         rebalance_timeout_ms=10_000,
@@ -396,8 +381,8 @@ def settled_member(client: WireClient) -> HeartbeatRequest:
         "generation_id": joined.generation_id,
         "member_id": joined.member_id,
     }
-    assert client.call(SyncGroupRequest(**member), 3).error_code == 0
-    return HeartbeatRequest(**member)
+    assert client.call(m.SyncGroupRequest(**member), 3).error_code == 0
+    return m.HeartbeatRequest(**member)
 
 
 def the_connection(server: ThreadServer) -> ClientConnection:
@@ -449,7 +434,7 @@ def test_a_bug_in_a_mechanism_closes_one_connection(
         with server.client() as client:
             handshake(client, "PLAIN")
             token = plain_token("alice", USERS["alice"])
-            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+            client.send(m.SaslAuthenticateRequest(auth_bytes=token), 2)
             assert client.is_closed()
         with server.client() as client:
             assert sign_in(client).error_code == 0
@@ -486,7 +471,7 @@ def test_a_user_under_attack_authenticates_from_another_address(
         with server.client() as client:
             handshake(client, "PLAIN")
             token = plain_token("alice", USERS["alice"])
-            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+            client.send(m.SaslAuthenticateRequest(auth_bytes=token), 2)
             eventually(lambda: checks.delayed_count, expected="the check is delayed")
         with server.client(source="127.0.0.2") as client:
             assert sign_in(client, mechanism=mechanism).error_code == ErrorCode.NONE

@@ -10,41 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.server_process import start_server
 
 
 def create_topic(client: WireClient, name: str = "t", partitions: int = 1) -> None:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    created = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
+    topic = m.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    created = client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
     assert created.topics[0].error_code == 0
 
 
 def commit(client: WireClient, group_id: str, offset: int) -> int:
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata="m"
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-    response = client.call(OffsetCommitRequest(group_id=group_id, topics=[topic]), 8)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    response = client.call(m.OffsetCommitRequest(group_id=group_id, topics=[topic]), 8)
     code: int = response.topics[0].partitions[0].error_code
     return code
 
 
 def fetch(client: WireClient, group_id: str) -> int:
-    topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    topic = m.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
     while True:
-        response = client.call(OffsetFetchRequest(group_id=group_id, topics=[topic]), 7)
+        response = client.call(
+            m.OffsetFetchRequest(group_id=group_id, topics=[topic]), 7
+        )
         if response.error_code != 14:
             offset: int = response.topics[0].partitions[0].committed_offset
             return offset
@@ -75,7 +67,7 @@ def test_three_nodes_print_three_addresses() -> None:
     with start_server("--nodes", "3") as server:
         assert len(set(server.addresses)) == 3
         with server.client() as client:
-            request = FindCoordinatorRequest(coordinator_keys=["a", "b", "c", "d"])
+            request = m.FindCoordinatorRequest(coordinator_keys=["a", "b", "c", "d"])
             found = client.call(request, 4).coordinators
         ports = {each.node_id: each.port for each in found}
         assert all(ports[at] == server.addresses[at - 1][1] for at in ports)

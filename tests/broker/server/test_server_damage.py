@@ -15,30 +15,9 @@ import pytest
 from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, LOCK_NAME
 from coterie.broker.log.stores import STORES, open_log
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import LogRecord, decode_records, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 
@@ -74,19 +53,19 @@ def value_of(topic: str, offset: int) -> bytes:
 
 def produce(client: WireClient, topic: str, records: list[LogRecord]) -> int:
     codec = Codec.NONE if len(records) > 1 else Codec.ZSTD
-    part = PartitionProduceData(index=0, records=encode_batch(records, codec=codec))
-    data = TopicProduceData(name=topic, partition_data=[part])
-    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
+    part = m.PartitionProduceData(index=0, records=encode_batch(records, codec=codec))
+    data = m.TopicProduceData(name=topic, partition_data=[part])
+    request = m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
     code: int = client.call(request, 9).responses[0].partition_responses[0].error_code
     return code
 
 
 def commit(client: WireClient, group_id: str, offset: int) -> int:
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata="m" * 50
     )
-    topic = OffsetCommitRequestTopic(name="small", partitions=[partition])
-    request = OffsetCommitRequest(group_id=group_id, topics=[topic])
+    topic = m.OffsetCommitRequestTopic(name="small", partitions=[partition])
+    request = m.OffsetCommitRequest(group_id=group_id, topics=[topic])
     code: int = client.call(request, 8).topics[0].partitions[0].error_code
     return code
 
@@ -102,10 +81,10 @@ def store(
     log = open_log(directory, name, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
         topics = [
-            CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
             for name in TOPICS
         ]
-        client.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 5)
+        client.call(m.CreateTopicsRequest(topics=topics, timeout_ms=5_000), 5)
         for topic in TOPICS:
             for offset in range(0, 12, 2):
                 records = [
@@ -126,14 +105,14 @@ def store(
 def read_all(client: WireClient, topic: str) -> None:
     """Fetch from each offset: the records that were produced, or a storage error."""
     for offset in range(12):
-        part = FetchPartition(
+        part = m.FetchPartition(
             partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
         )
-        request = FetchRequest(
+        request = m.FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=1 << 20,
-            topics=[FetchTopic(topic=topic, partitions=[part])],
+            topics=[m.FetchTopic(topic=topic, partitions=[part])],
         )
         [response] = client.call(request, 11).responses[0].partitions
         code = ErrorCode(response.error_code)
@@ -153,9 +132,9 @@ def _size(records: bytes) -> int:
 
 def list_all(client: WireClient, topic: str, began_ms: int) -> None:
     for timestamp in (-1, -2, began_ms, began_ms + 11):
-        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        request = ListOffsetsRequest(
-            topics=[ListOffsetsTopic(name=topic, partitions=[part])]
+        part = m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = m.ListOffsetsRequest(
+            topics=[m.ListOffsetsTopic(name=topic, partitions=[part])]
         )
         [response] = client.call(request, 5).topics[0].partitions
         assert response.error_code in {
@@ -170,8 +149,8 @@ def check_offsets(client: WireClient) -> None:
     """Fetch the offsets of every group: those committed, or an error."""
     ends = time.monotonic() + 1
     for number, group_id in enumerate(GROUPS):
-        topic = OffsetFetchRequestTopic(name="small", partition_indexes=[0])
-        request = OffsetFetchRequest(group_id=group_id, topics=[topic])
+        topic = m.OffsetFetchRequestTopic(name="small", partition_indexes=[0])
+        request = m.OffsetFetchRequest(group_id=group_id, topics=[topic])
         response = client.call(request, 7)
         # A shard that cannot be loaded stays in this state.
         while response.error_code in LOADING and time.monotonic() < ends:
@@ -187,7 +166,7 @@ def use(directory: Path, store: Store) -> None:
     began_ms = store.began_ms
     log = open_log(directory, store.name, verify=True, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
-        client.call(MetadataRequest(topics=None), 8)
+        client.call(m.MetadataRequest(topics=None), 8)
         for topic in TOPICS:
             read_all(client, topic)
             list_all(client, topic, began_ms)

@@ -15,13 +15,7 @@ from coterie.broker.server.listener import Listener
 from coterie.broker.server.server_metrics import ServerMetrics
 from coterie.errors import LogFull
 from coterie.types import SecurityProtocol
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from coterie.wire import messages as m
 from tests.broker.runtime.test_quotas import configure
 from tests.broker.server.harness import ThreadServer
 from tests.broker.server.secured import handshake, plain_token, users_file
@@ -38,7 +32,7 @@ def server() -> Iterator[ThreadServer]:
 def test_requests_are_counted_by_api_and_version(server: ThreadServer) -> None:
     with server.client() as client:
         for version in (3, 3, 4):
-            client.call(ApiVersionsRequest(), version)
+            client.call(m.ApiVersionsRequest(), version)
         now = scrape(server)
         assert now["coterie_connections"] == 1
     assert now['coterie_requests_total{api="ApiVersions",version="3"}'] == 2
@@ -47,7 +41,7 @@ def test_requests_are_counted_by_api_and_version(server: ThreadServer) -> None:
 
 def test_heartbeats_with_a_stored_response_are_counted(server: ThreadServer) -> None:
     heartbeat(server, "m", 0)
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=1, topic_partitions=[]
     )
     with server.client() as client:
@@ -62,13 +56,15 @@ def test_heartbeats_with_a_stored_response_are_counted(server: ThreadServer) -> 
 def test_throttled_requests_are_counted_by_quota(server: ThreadServer) -> None:
     broker = server.server.assembly.broker
     configure(broker.catalog.client_quotas, {"user": None}, controller_mutation_rate=1)
-    topic = CreatableTopic(name="many", num_partitions=100, replication_factor=1)
+    topic = m.CreatableTopic(name="many", num_partitions=100, replication_factor=1)
     with server.client() as client:
-        client.call(CreateTopicsRequest(topics=[topic]), 5)
+        client.call(m.CreateTopicsRequest(topics=[topic]), 5)
         client.socket.close()
     with server.client() as client:
         topic.name = "more"
-        assert client.call(CreateTopicsRequest(topics=[topic]), 5).throttle_time_ms > 0
+        assert (
+            client.call(m.CreateTopicsRequest(topics=[topic]), 5).throttle_time_ms > 0
+        )
     metrics = scrape(server)
     assert metrics['coterie_throttled_total{quota="controller_mutation_rate"}'] == 2
     name = 'coterie_throttle_ms_total{quota="controller_mutation_rate"}'
@@ -91,7 +87,7 @@ def test_a_client_cannot_create_entries_of_requests(server: ThreadServer) -> Non
 def test_refused_authorizations_are_counted_by_operation() -> None:
     with ThreadServer(metrics_port=0, authorizer=AclAuthorizer()) as server:
         with server.client() as client:
-            request = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
+            request = m.HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
             assert client.call(request, 4).error_code
         now = scrape(server)
     name = "coterie_authorization_refused_total"
@@ -109,7 +105,7 @@ def test_failed_authentications_are_counted(tmp_path: Path) -> None:
         with server.client() as client:
             handshake(client, "PLAIN")
             token = plain_token("alice", "wrong")
-            client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+            client.call(m.SaslAuthenticateRequest(auth_bytes=token), 2)
             assert client.is_closed()
         now = scrape(server)
     name = "coterie_authentication_failures_total"
@@ -120,7 +116,7 @@ def test_failed_authentications_are_counted(tmp_path: Path) -> None:
 def test_refused_connections_are_counted() -> None:
     with ThreadServer(metrics_port=0, max_connections=1) as server:
         with server.client() as client, server.client() as refused:
-            client.call(ApiVersionsRequest(), 3)
+            client.call(m.ApiVersionsRequest(), 3)
             assert refused.is_closed()
             now = scrape(server)
         assert now["coterie_connections_refused_total"] == 1
@@ -137,7 +133,7 @@ def test_failed_flushes_and_reloaded_shards_are_counted() -> None:
         before = scrape(server)
         assert before["coterie_flush_failures_total"] == 0
         fails.append(LogFull("no space left"))
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id="m",
             member_epoch=0,
@@ -154,7 +150,7 @@ def test_failed_flushes_and_reloaded_shards_are_counted() -> None:
 
 def test_the_memory_of_connections_is_measured(server: ThreadServer) -> None:
     with server.client() as client:
-        client.call(ApiVersionsRequest(), 3)
+        client.call(m.ApiVersionsRequest(), 3)
         size = 1_000_000
         header = struct.pack(">ihhih", size, 0, 3, 1, -1)
         client.socket.sendall(header + bytes(size // 2))  # half a request

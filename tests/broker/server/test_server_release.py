@@ -7,19 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from coterie.wire.releases import load_release
 from tests.broker.server.harness import ThreadServer, WireClient
 
@@ -44,11 +35,13 @@ def connect(server: ThreadServer) -> WireClient:
     return WireClient(*server.addresses[0])
 
 
-def versions_request() -> ApiVersionsRequest:
-    return ApiVersionsRequest(client_software_name="test", client_software_version="1")
+def versions_request() -> m.ApiVersionsRequest:
+    return m.ApiVersionsRequest(
+        client_software_name="test", client_software_version="1"
+    )
 
 
-def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
+def listed(response: m.ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     return {
         each.api_key: (each.min_version, each.max_version) for each in response.api_keys
     }
@@ -84,13 +77,13 @@ def test_release_with_features_lists_them() -> None:
     assert listed(response)[ApiKey.CONSUMER_GROUP_HEARTBEAT] == (0, 1)
 
 
-def refusal(server: ThreadServer, version: int) -> ApiVersionsResponse:
+def refusal(server: ThreadServer, version: int) -> m.ApiVersionsResponse:
     """Return the response to an ApiVersions request of an unknown version."""
     with connect(server) as client:
         client.socket.sendall(struct.pack(">ihhih", 10, 18, version, 7, -1))
         frame = client.receive_frame()
         assert frame[:4] == struct.pack(">i", 7)
-        response, _ = decode(ApiVersionsResponse, 0, frame, 4)
+        response, _ = decode(m.ApiVersionsResponse, 0, frame, 4)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         # The connection stays open for a request of a known version.
         client.call(versions_request(), 0)
@@ -108,13 +101,13 @@ def test_refused_api_versions_has_no_range_before_2_4(old: ThreadServer) -> None
 def test_newest_version_of_the_release_is_accepted(old: ThreadServer) -> None:
     high = load_release(OLD).versions[ApiKey.METADATA].high
     with connect(old) as client:
-        assert client.call(MetadataRequest(topics=[]), high).topics == []
+        assert client.call(m.MetadataRequest(topics=[]), high).topics == []
 
 
 def test_version_after_the_release_closes_the_connection(old: ThreadServer) -> None:
     high = load_release(OLD).versions[ApiKey.METADATA].high
     with connect(old) as client:
-        client.send(MetadataRequest(topics=[]), high + 1)
+        client.send(m.MetadataRequest(topics=[]), high + 1)
         assert client.is_closed()
 
 
@@ -123,15 +116,15 @@ def test_versions_of_a_release_do_not_depend_on_other_servers(
 ) -> None:
     high = ADVERTISED[ApiKey.METADATA].high
     with ThreadServer() as server, connect(server) as client:
-        client.call(MetadataRequest(topics=[]), high)
+        client.call(m.MetadataRequest(topics=[]), high)
     with connect(old) as client:
-        client.send(MetadataRequest(topics=[]), high)
+        client.send(m.MetadataRequest(topics=[]), high)
         assert client.is_closed()
 
 
 def test_fast_paths_do_not_serve_later_versions(old: ThreadServer) -> None:
-    many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="billing")])
-    beat = HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
+    many = m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id="billing")])
+    beat = m.HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
     for request, version in ((many, 9), (beat, 4)):
         with connect(old) as client:
             client.send(request, version)
@@ -140,7 +133,7 @@ def test_fast_paths_do_not_serve_later_versions(old: ThreadServer) -> None:
 
 def test_consumer_protocol_is_unknown_before_3_7(old: ThreadServer) -> None:
     with connect(old) as client:
-        client.send(ConsumerGroupHeartbeatRequest(group_id="billing"), 0)
+        client.send(m.ConsumerGroupHeartbeatRequest(group_id="billing"), 0)
         assert client.is_closed()
 
 
@@ -148,7 +141,7 @@ def test_consumer_protocol_is_off_by_default_in_3_9(new: ThreadServer) -> None:
     # KafkaApis of 3.9 answers so without the new coordinator.
     with connect(new) as client:
         response = client.call(
-            ConsumerGroupHeartbeatRequest(
+            m.ConsumerGroupHeartbeatRequest(
                 group_id="billing",
                 member_id="",
                 member_epoch=0,

@@ -23,24 +23,11 @@ from coterie.broker.server.client_connection import ClientConnection
 from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch
 from coterie.wire.schema import Message
 from tests.broker.runtime.test_quotas import configure
@@ -196,8 +183,10 @@ async def client() -> AsyncIterator[Client]:
         assembly._loader.slices.run()
         broker.flusher.flush()
     client = Client(broker)
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    assert client.call(CreateTopicsRequest(topics=[topic]), 5).topics[0].error_code == 0
+    topic = m.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    assert (
+        client.call(m.CreateTopicsRequest(topics=[topic]), 5).topics[0].error_code == 0
+    )
     yield client
     assembly.stop()
 
@@ -219,16 +208,18 @@ def batch(size: int) -> bytes:
     return encode_batch([LogRecord(0, -1, None, bytes(size))])
 
 
-def produce(size: int, acks: int = -1) -> ProduceRequest:
-    partition = PartitionProduceData(index=0, records=batch(size))
-    topic = TopicProduceData(name="t", partition_data=[partition])
-    return ProduceRequest(acks=acks, topic_data=[topic])
+def produce(size: int, acks: int = -1) -> m.ProduceRequest:
+    partition = m.PartitionProduceData(index=0, records=batch(size))
+    topic = m.TopicProduceData(name="t", partition_data=[partition])
+    return m.ProduceRequest(acks=acks, topic_data=[topic])
 
 
 def fetch(session_id: int = 0, epoch: int = -1, max_bytes: int = 1 << 20) -> Message:
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topics = [FetchTopic(topic="t", partitions=[partition])]
-    return FetchRequest(
+    partition = m.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=1 << 20
+    )
+    topics = [m.FetchTopic(topic="t", partitions=[partition])]
+    return m.FetchRequest(
         max_bytes=max_bytes,
         session_id=session_id,
         session_epoch=epoch,
@@ -236,8 +227,8 @@ def fetch(session_id: int = 0, epoch: int = -1, max_bytes: int = 1 << 20) -> Mes
     )
 
 
-def heartbeat() -> HeartbeatRequest:
-    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+def heartbeat() -> m.HeartbeatRequest:
+    return m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 def expected_ms(size: int, bound: float) -> int:
@@ -495,22 +486,24 @@ async def test_connections_above_the_rate_of_the_server_are_served_later(
 EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
-    return CreateTopicsRequest(
+def create(*names: str, partitions: int = 1) -> m.CreateTopicsRequest:
+    return m.CreateTopicsRequest(
         topics=[
-            CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
             for name in names
         ]
     )
 
 
-def delete(*names: str) -> DeleteTopicsRequest:
-    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names])
+def delete(*names: str) -> m.DeleteTopicsRequest:
+    return m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=name) for name in names]
+    )
 
 
-def extend(name: str, count: int) -> CreatePartitionsRequest:
-    return CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)]
+def extend(name: str, count: int) -> m.CreatePartitionsRequest:
+    return m.CreatePartitionsRequest(
+        topics=[m.CreatePartitionsTopic(name=name, count=count, assignments=None)]
     )
 
 
@@ -550,8 +543,8 @@ async def test_old_versions_are_throttled_and_not_refused(
 ) -> None:
     quota(client, USER, controller_mutation_rate=1)
     client.call(create("a", partitions=11), 7)
-    if isinstance(request_, DeleteTopicsRequest):
-        request_ = DeleteTopicsRequest(topic_names=["t"])
+    if isinstance(request_, m.DeleteTopicsRequest):
+        request_ = m.DeleteTopicsRequest(topic_names=["t"])
     response = client.call(request_, version)
     [result] = next(
         getattr(response, name)
@@ -567,7 +560,7 @@ async def test_topics_are_not_created_automatically_above_the_quota(
 ) -> None:
     quota(client, USER, controller_mutation_rate=1)
     client.call(create("a", partitions=12), 7)
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="auto")])
+    request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name="auto")])
     [topic] = client.call(request, 12).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     client.now_ms += 1_000

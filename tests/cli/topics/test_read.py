@@ -13,12 +13,7 @@ import pytest
 from coterie.cli.main import main
 from coterie.cli.topics.read import Start, read_start
 from coterie.errors import SettingError
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire import messages as m
 from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
 from tests.broker.server.apis.fake_broker import produce_request
 from tests.broker.server.harness import ThreadServer
@@ -212,11 +207,13 @@ def transact(
     with server.client() as client:
         name = f"tx-{value.decode()}"
         made = client.call(
-            InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+            m.InitProducerIdRequest(
+                transactional_id=name, transaction_timeout_ms=60_000
+            )
         )
-        added = AddPartitionsToTxnTopic(name=topic, partitions=[0])
+        added = m.AddPartitionsToTxnTopic(name=topic, partitions=[0])
         client.call(
-            AddPartitionsToTxnRequest(
+            m.AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=name,
                 v3_and_below_producer_id=made.producer_id,
                 v3_and_below_producer_epoch=made.producer_epoch,
@@ -235,7 +232,7 @@ def transact(
         assert response.responses[0].partition_responses[0].error_code == 0
         if commit is not None:
             client.call(
-                EndTxnRequest(
+                m.EndTxnRequest(
                     transactional_id=name,
                     producer_id=made.producer_id,
                     producer_epoch=made.producer_epoch,

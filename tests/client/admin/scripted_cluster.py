@@ -16,21 +16,9 @@ from typing import Self
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 from coterie.types import TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from tests.client.scripted_broker import OPTIONS, ScriptedBroker
 
 NOBODY = -1
@@ -76,13 +64,13 @@ class ScriptedCluster:
         for each in partitions:
             self.leaders[TopicPartition(topic, each)] = node_id
 
-    def metadata(self, request: MetadataRequest) -> MetadataResponse:
+    def metadata(self, request: m.MetadataRequest) -> m.MetadataResponse:
         """Return the metadata of the cluster."""
-        led: dict[TopicName, list[MetadataResponsePartition]] = defaultdict(list)
+        led: dict[TopicName, list[m.MetadataResponsePartition]] = defaultdict(list)
         for (topic, partition), leader_id in self.leaders.items():
             code = ErrorCode.LEADER_NOT_AVAILABLE if leader_id == NOBODY else 0
             led[topic].append(
-                MetadataResponsePartition(
+                m.MetadataResponsePartition(
                     error_code=code,
                     partition_index=partition,
                     leader_id=leader_id,
@@ -92,9 +80,9 @@ class ScriptedCluster:
             )
         wanted = request.topics
         names = led if wanted is None else [each.name or "" for each in wanted]
-        return MetadataResponse(
+        return m.MetadataResponse(
             brokers=[
-                MetadataResponseBroker(
+                m.MetadataResponseBroker(
                     node_id=broker.node_id, host="127.0.0.1", port=broker.port
                 )
                 for broker in self.brokers
@@ -105,10 +93,10 @@ class ScriptedCluster:
         )
 
     def _topic(
-        self, name: TopicName, led: list[MetadataResponsePartition] | None
-    ) -> MetadataResponseTopic:
+        self, name: TopicName, led: list[m.MetadataResponsePartition] | None
+    ) -> m.MetadataResponseTopic:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if led is None else 0
-        return MetadataResponseTopic(
+        return m.MetadataResponseTopic(
             name=name,
             error_code=self.refused.get(name, unknown),
             partitions=[] if name in self.refused else led or [],
@@ -117,16 +105,16 @@ class ScriptedCluster:
 
 def offsets_of_node(
     node_id: int, code: int = 0
-) -> Callable[[ListOffsetsRequest], ListOffsetsResponse]:
+) -> Callable[[m.ListOffsetsRequest], m.ListOffsetsResponse]:
     """Return a ListOffsets response in which partition 7 on node 2 ends at 2007."""
 
-    def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
-        return ListOffsetsResponse(
+    def answer(request: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
+        return m.ListOffsetsResponse(
             topics=[
-                ListOffsetsTopicResponse(
+                m.ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        ListOffsetsPartitionResponse(
+                        m.ListOffsetsPartitionResponse(
                             partition_index=each.partition_index,
                             error_code=code,
                             offset=1_000 * node_id + each.partition_index,

@@ -19,34 +19,9 @@ from typing import Any, Final, Self
 
 from coterie.client import AdminClient, ClientOptions
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages import consumer_group_describe as consumer_describe
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeResponse,
-)
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsResponse
-from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import OPTIONS, ScriptedBroker
 
@@ -132,11 +107,11 @@ class ScriptedCoordinators:
     def count(self, kind: type[Any]) -> int:
         return len(self.asked(kind))
 
-    def found(self, request: Any) -> FindCoordinatorResponse:
+    def found(self, request: Any) -> m.FindCoordinatorResponse:
         keys = request.coordinator_keys
-        return FindCoordinatorResponse(
+        return m.FindCoordinatorResponse(
             **self.place(request.key),
-            coordinators=[Coordinator(key=key, **self.place(key)) for key in keys],
+            coordinators=[m.Coordinator(key=key, **self.place(key)) for key in keys],
         )
 
     def place(self, group_id: str) -> dict[str, Any]:
@@ -144,7 +119,7 @@ class ScriptedCoordinators:
         host = "127.0.0.1"
         return {"node_id": broker.node_id, "host": host, "port": broker.port}
 
-    def consumers(self, request: Any) -> ConsumerGroupDescribeResponse:
+    def consumers(self, request: Any) -> m.ConsumerGroupDescribeResponse:
         """Return descriptions, with GROUP_ID_NOT_FOUND for groups that are not KIP-848
         groups."""
         groups = []
@@ -152,28 +127,28 @@ class ScriptedCoordinators:
             is_known = group_id in self.consumer_groups
             code = ErrorCode.NONE if is_known else ErrorCode.GROUP_ID_NOT_FOUND
             groups.append(
-                consumer_describe.DescribedConsumerGroup(
+                m.DescribedConsumerGroup(
                     group_id=group_id, error_code=code, group_state="Empty"
                 )
             )
-        return ConsumerGroupDescribeResponse(groups=groups)
+        return m.ConsumerGroupDescribeResponse(groups=groups)
 
-    def _metadata(self, request: Any) -> MetadataResponse:
-        return MetadataResponse(
+    def _metadata(self, request: Any) -> m.MetadataResponse:
+        return m.MetadataResponse(
             cluster_id="coordinators",
             controller_id=0,
             brokers=[
-                MetadataResponseBroker(
+                m.MetadataResponseBroker(
                     node_id=broker.node_id, host="127.0.0.1", port=broker.port
                 )
                 for broker in self.brokers
             ],
         )
 
-    def _listed(self, node_id: int, request: Any) -> ListGroupsResponse:
-        return ListGroupsResponse(
+    def _listed(self, node_id: int, request: Any) -> m.ListGroupsResponse:
+        return m.ListGroupsResponse(
             groups=[
-                ListedGroup(
+                m.ListedGroup(
                     group_id=group_id,
                     protocol_type="consumer",
                     group_state="Empty",
@@ -185,7 +160,7 @@ class ScriptedCoordinators:
         )
 
 
-def refused(request: Any, code: ErrorCode, *group_ids: str) -> DescribeGroupsResponse:
+def refused(request: Any, code: ErrorCode, *group_ids: str) -> m.DescribeGroupsResponse:
     """Return descriptions of the requested groups, with an error for some of them."""
     answer = classics(request)
     for group in answer.groups:
@@ -194,31 +169,31 @@ def refused(request: Any, code: ErrorCode, *group_ids: str) -> DescribeGroupsRes
     return answer
 
 
-def classics(request: Any) -> DescribeGroupsResponse:
+def classics(request: Any) -> m.DescribeGroupsResponse:
     groups = [
-        DescribedGroup(group_id=each, group_state="Empty") for each in request.groups
+        m.DescribedGroup(group_id=each, group_state="Empty") for each in request.groups
     ]
-    return DescribeGroupsResponse(groups=groups)
+    return m.DescribeGroupsResponse(groups=groups)
 
 
-def deleted(request: Any) -> DeleteGroupsResponse:
-    results = [DeletableGroupResult(group_id=each) for each in request.groups_names]
-    return DeleteGroupsResponse(results=results)
+def deleted(request: Any) -> m.DeleteGroupsResponse:
+    results = [m.DeletableGroupResult(group_id=each) for each in request.groups_names]
+    return m.DeleteGroupsResponse(results=results)
 
 
-def offsets(request: Any) -> OffsetFetchResponse:
+def offsets(request: Any) -> m.OffsetFetchResponse:
     fields: dict[str, Any] = {
         "partition_index": PLACE.partition,
         "committed_offset": OFFSET,
         "metadata": "",
     }
-    old = OffsetFetchResponsePartition(**fields)
-    new = OffsetFetchResponsePartitions(**fields)
-    topics = [OffsetFetchResponseTopics(name=PLACE.topic, partitions=[new])]
-    return OffsetFetchResponse(
-        topics=[OffsetFetchResponseTopic(name=PLACE.topic, partitions=[old])],
+    old = m.OffsetFetchResponsePartition(**fields)
+    new = m.OffsetFetchResponsePartitions(**fields)
+    topics = [m.OffsetFetchResponseTopics(name=PLACE.topic, partitions=[new])]
+    return m.OffsetFetchResponse(
+        topics=[m.OffsetFetchResponseTopic(name=PLACE.topic, partitions=[old])],
         groups=[
-            OffsetFetchResponseGroup(group_id=each.group_id, topics=topics)
+            m.OffsetFetchResponseGroup(group_id=each.group_id, topics=topics)
             for each in request.groups
         ],
     )

@@ -38,34 +38,9 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.types import ScramMechanism
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
-from coterie.wire.messages.create_acls import (
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from coterie.wire.messages.delete_acls import (
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from coterie.wire.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    CredentialInfo,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
 from coterie.wire.schema import Versions
 from tests.broker.server.harness import ThreadServer
 from tests.client.admin.scripted_cluster import ScriptedCluster
@@ -128,8 +103,8 @@ async def test_unknown_acl_elements_are_not_sent() -> None:
     """Refuse UNKNOWN elements in the client: Kafka closes the connection on them."""
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
-        broker.answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse()
-        broker.answers[ApiKey.DELETE_ACLS] = lambda _: DeleteAclsResponse()
+        broker.answers[ApiKey.CREATE_ACLS] = lambda _: m.CreateAclsResponse()
+        broker.answers[ApiKey.DELETE_ACLS] = lambda _: m.DeleteAclsResponse()
         cluster = nodes.client()
         odd = READ._replace(operation=Operation.UNKNOWN)
         made = await create_acls(cluster, [odd])
@@ -139,8 +114,8 @@ async def test_unknown_acl_elements_are_not_sent() -> None:
         assert "PatternType UNKNOWN" in str(gone.errors[unknown])
         with pytest.raises(ApiError, match="PatternType UNKNOWN"):
             await describe_acls(cluster, unknown)
-        assert broker.asked_of(CreateAclsRequest) == []
-        assert broker.asked_of(DeleteAclsRequest) == []
+        assert broker.asked_of(m.CreateAclsRequest) == []
+        assert broker.asked_of(m.DeleteAclsRequest) == []
 
 
 async def test_acl_calls_fail_on_a_broker_without_an_authorizer() -> None:
@@ -159,14 +134,14 @@ async def test_acl_calls_fail_on_a_broker_without_an_authorizer() -> None:
 
 async def test_acl_elements_of_newer_brokers_are_unknown() -> None:
     async with ScriptedCluster() as nodes:
-        entry = AclDescription(
+        entry = m.AclDescription(
             principal="odd", host="*", operation=99, permission_type=9
         )
-        resource = DescribeAclsResource(
+        resource = m.DescribeAclsResource(
             resource_type=77, resource_name="x", pattern_type=6, acls=[entry]
         )
-        nodes.brokers[0].answers[ApiKey.DESCRIBE_ACLS] = lambda _: DescribeAclsResponse(
-            resources=[resource]
+        nodes.brokers[0].answers[ApiKey.DESCRIBE_ACLS] = lambda _: (
+            m.DescribeAclsResponse(resources=[resource])
         )
         [acl] = await describe_acls(nodes.client())
         assert acl.principal == Principal("", "odd")
@@ -200,13 +175,13 @@ async def test_each_binding_that_was_not_deleted_has_an_error() -> None:
             "operation": 3,
             "permission_type": 3,
         }
-        answer = DeleteAclsResponse(
+        answer = m.DeleteAclsResponse(
             filter_results=[
-                DeleteAclsFilterResult(
+                m.DeleteAclsFilterResult(
                     error_message=None,
                     matching_acls=[
-                        DeleteAclsMatchingAcl(error_code=-1, **fields),
-                        DeleteAclsMatchingAcl(**{**fields, "resource_name": "h"}),
+                        m.DeleteAclsMatchingAcl(error_code=-1, **fields),
+                        m.DeleteAclsMatchingAcl(**{**fields, "resource_name": "h"}),
                     ],
                 )
             ]
@@ -224,13 +199,13 @@ async def test_delete_acls_is_not_retried_after_a_lost_response() -> None:
         broker.answers[ApiKey.DELETE_ACLS] = lambda _: HANG_UP
         with pytest.raises(ConnectionLost):
             await delete_acls(nodes.client(), [AclBindingFilter()])
-        assert len(broker.asked_of(DeleteAclsRequest)) == 1
+        assert len(broker.asked_of(m.DeleteAclsRequest)) == 1
 
 
 async def test_a_response_with_too_few_results_is_an_error() -> None:
     async with ScriptedCluster() as nodes:
-        nodes.brokers[0].answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse(
-            results=[AclCreationResult()]
+        nodes.brokers[0].answers[ApiKey.CREATE_ACLS] = lambda _: m.CreateAclsResponse(
+            results=[m.AclCreationResult()]
         )
         with pytest.raises(ClientError, match="1 results for 2 ACLs"):
             await create_acls(nodes.client(), [READ, DENY])
@@ -274,8 +249,10 @@ async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.controller_id = 2
         broker = nodes.brokers[1]
-        answer = AlterUserScramCredentialsResponse(
-            results=[AlterUserScramCredentialsResult(user="alice", error_message=None)]
+        answer = m.AlterUserScramCredentialsResponse(
+            results=[
+                m.AlterUserScramCredentialsResult(user="alice", error_message=None)
+            ]
         )
         broker.answers[ApiKey.ALTER_USER_SCRAM_CREDENTIALS] = lambda _: answer
         cluster = nodes.client()
@@ -284,7 +261,7 @@ async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
             cluster, [ScramUpsertion("alice", SHA_512, PASSWORD, 5_000, salt)]
         )
         await alter_scram_users(cluster, [ScramUpsertion("alice", SHA_256, PASSWORD)])
-        first, second = broker.asked_of(AlterUserScramCredentialsRequest)
+        first, second = broker.asked_of(m.AlterUserScramCredentialsRequest)
         [sent] = first.upsertions
         assert (sent.salt, sent.iterations, sent.mechanism) == (salt, 5_000, 2)
         assert sent.salted_password == hashlib.pbkdf2_hmac(
@@ -297,20 +274,20 @@ async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
 async def test_unknown_scram_mechanisms_are_left_out() -> None:
     async with ScriptedCluster() as nodes:
         infos = [
-            CredentialInfo(mechanism=9, iterations=1),
-            CredentialInfo(mechanism=1, iterations=4_096),
+            m.CredentialInfo(mechanism=9, iterations=1),
+            m.CredentialInfo(mechanism=1, iterations=4_096),
         ]
         answers = iter(
             [
-                DescribeUserScramCredentialsResponse(
+                m.DescribeUserScramCredentialsResponse(
                     error_message=None,
                     results=[
-                        DescribeUserScramCredentialsResult(
+                        m.DescribeUserScramCredentialsResult(
                             user="alice", error_message=None, credential_infos=infos
                         )
                     ],
                 ),
-                DescribeUserScramCredentialsResponse(
+                m.DescribeUserScramCredentialsResponse(
                     error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
                     error_message=None,
                 ),

@@ -11,8 +11,8 @@ from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
 from coterie.client.admin.groups import GroupState, GroupType
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.client.scripted_broker import OPTIONS
 
@@ -26,9 +26,9 @@ WITH_EPOCH = CommittedOffset(7, 0, "here")
 def address() -> Iterator[str]:
     with ThreadServer(node_count=3) as server:
         host, port = server.addresses[0]
-        topic = CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
+        topic = m.CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
         with WireClient(host, port) as client:
-            client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+            client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         yield f"{host}:{port}"
 
 

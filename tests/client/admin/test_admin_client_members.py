@@ -22,22 +22,9 @@ from coterie.client.admin.groups import GroupState, GroupType
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.client.recorded_callbacks import RecordedCallbacks
 from tests.client.scripted_broker import OPTIONS
@@ -75,14 +62,14 @@ class Stage:
     def classic_member(self, client: WireClient, group_id: GroupId) -> Any:
         """Join as the only, static member and take the first partition; return the
         response."""
-        subscription = ConsumerProtocolSubscription(topics=[self.topic])
+        subscription = m.ConsumerProtocolSubscription(topics=[self.topic])
         metadata = struct.pack(">h", 0) + encode(subscription, 0)
         offered = [
-            JoinGroupRequestProtocol(name=name, metadata=metadata)
+            m.JoinGroupRequestProtocol(name=name, metadata=metadata)
             for name in ("roundrobin", "range")
         ]
         joined = client.call(
-            JoinGroupRequest(
+            m.JoinGroupRequest(
                 group_id=group_id,
                 session_timeout_ms=LIMIT_MS,
                 rebalance_timeout_ms=LIMIT_MS,
@@ -92,10 +79,10 @@ class Stage:
             ),
             JOIN_VERSION,
         )
-        own = ConsumerProtocolTopicPartitions(topic=self.topic, partitions=[0])
-        assignment = ConsumerProtocolAssignment(assigned_partitions=[own])
+        own = m.ConsumerProtocolTopicPartitions(topic=self.topic, partitions=[0])
+        assignment = m.ConsumerProtocolAssignment(assigned_partitions=[own])
         synced = client.call(
-            SyncGroupRequest(
+            m.SyncGroupRequest(
                 group_id=group_id,
                 generation_id=joined.generation_id,
                 member_id=joined.member_id,
@@ -103,7 +90,7 @@ class Stage:
                 protocol_type="consumer",
                 protocol_name=joined.protocol_name,
                 assignments=[
-                    SyncGroupRequestAssignment(
+                    m.SyncGroupRequestAssignment(
                         member_id=joined.member_id,
                         assignment=struct.pack(">h", 0) + encode(assignment, 0),
                     )
@@ -132,9 +119,9 @@ def address() -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def stage(address: tuple[str, int]) -> Stage:
     name = f"orders-{uuid4().hex[:8]}"
-    topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
+    topic = m.CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
     with WireClient(*address) as client:
-        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
+        client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
     return Stage(*address, name)
 
 

@@ -21,30 +21,11 @@ from coterie.errors import (
     MalformedFrame,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_configs import AlterConfigsResourceResponse
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from coterie.wire.messages.list_config_resources import (
-    ConfigResource as Listed,
-)
-from coterie.wire.messages.list_config_resources import (
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import ScriptedCluster
 from tests.client.scripted_broker import BRIEF, HANG_UP, in_turn
@@ -62,21 +43,21 @@ SAID: dict[str, Any] = {
     "config_source": 1,
     "config_type": 5,
     "documentation": "How long.",
-    "synonyms": [DescribeConfigsSynonym(name="retention.ms", value="5", source=1)],
+    "synonyms": [m.DescribeConfigsSynonym(name="retention.ms", value="5", source=1)],
 }
 
 
-def described(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def described(request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
     """Return two configurations of each requested resource."""
-    return DescribeConfigsResponse(
+    return m.DescribeConfigsResponse(
         results=[
-            DescribeConfigsResult(
+            m.DescribeConfigsResult(
                 error_message=None,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
                 configs=[
-                    DescribeConfigsResourceResult(**SAID),
-                    DescribeConfigsResourceResult(
+                    m.DescribeConfigsResourceResult(**SAID),
+                    m.DescribeConfigsResourceResult(
                         name="a", value=None, is_sensitive=True, is_default=True
                     ),
                 ],
@@ -87,9 +68,9 @@ def described(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
 
 
 def altered(request: Any, code: int = 0, message: str | None = None) -> Any:
-    return IncrementalAlterConfigsResponse(
+    return m.IncrementalAlterConfigsResponse(
         responses=[
-            AlterConfigsResourceResponse(
+            m.AlterConfigsResourceResponse(
                 error_code=code,
                 error_message=message,
                 resource_type=each.resource_type,
@@ -123,7 +104,7 @@ async def test_configurations_have_all_their_fields() -> None:
         )
         assert secret.is_sensitive
         assert secret.value is None
-        [request] = broker.asked_of(DescribeConfigsRequest)
+        [request] = broker.asked_of(m.DescribeConfigsRequest)
         assert (request.include_synonyms, request.include_documentation) == (True, True)
         [asked] = request.resources
         assert (asked.resource_type, asked.resource_name) == (32, "g")
@@ -144,8 +125,8 @@ async def test_older_brokers_return_fewer_config_fields(version: int) -> None:
 
 
 async def test_kafka_0_11_returns_only_is_default_as_the_source() -> None:
-    said = described(DescribeConfigsRequest(resources=[DescribeConfigsResource()]))
-    read, _ = decode(DescribeConfigsResponse, 0, encode(said, 0))
+    said = described(m.DescribeConfigsRequest(resources=[m.DescribeConfigsResource()]))
+    read, _ = decode(m.DescribeConfigsResponse, 0, encode(said, 0))
     entry, secret = map(configs._entry, read.results[0].configs)
     assert (entry.source, secret.source) == (ConfigSource.UNKNOWN, ConfigSource.DEFAULT)
     assert entry.value == "5"
@@ -164,7 +145,7 @@ async def test_broker_configs_are_requested_from_that_broker() -> None:
         asked = [
             [each.resource_name for each in request.resources]
             for broker in nodes.brokers
-            for request in broker.asked_of(DescribeConfigsRequest)
+            for request in broker.asked_of(m.DescribeConfigsRequest)
         ]
         assert asked == [["t", "", "g"], ["1"], ["2"]]
         assert told[-1] == (5, 5)
@@ -192,15 +173,15 @@ async def test_many_resources_are_requested_in_chunks(
         wanted = [ConfigResource(ConfigResourceType.GROUP, f"g{n}") for n in range(5)]
         results = await describe_configs(nodes.client(), wanted)
         assert len(results.all()) == 5
-        assert len(broker.asked_of(DescribeConfigsRequest)) == 3
+        assert len(broker.asked_of(m.DescribeConfigsRequest)) == 3
 
 
 async def test_a_resource_may_be_refused_or_missing_in_the_response() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
-        refused = altered(DescribeConfigsRequest())
+        refused = altered(m.DescribeConfigsRequest())
         refused.responses = [
-            AlterConfigsResourceResponse(
+            m.AlterConfigsResourceResponse(
                 error_code=ErrorCode.INVALID_CONFIG,
                 error_message="x is none",
                 resource_type=32,
@@ -224,7 +205,7 @@ async def test_config_changes_are_sent_one_by_one() -> None:
         }
         results = await alter_configs(nodes.client(), changes, validate_only=True)
         assert list(results.all()) == [GROUP, ALL_BROKERS]
-        [request] = broker.asked_of(IncrementalAlterConfigsRequest)
+        [request] = broker.asked_of(m.IncrementalAlterConfigsRequest)
         assert request.validate_only
         group, brokers = request.resources
         assert [
@@ -262,14 +243,14 @@ async def test_resources_with_configurations_are_listed() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.LIST_CONFIG_RESOURCES] = in_turn(
-            ListConfigResourcesResponse(
+            m.ListConfigResourcesResponse(
                 config_resources=[
-                    Listed(resource_name="t", resource_type=2),
-                    Listed(resource_name="g", resource_type=32),
-                    Listed(resource_name="f", resource_type=32),
+                    m.ConfigResource(resource_name="t", resource_type=2),
+                    m.ConfigResource(resource_name="g", resource_type=32),
+                    m.ConfigResource(resource_name="f", resource_type=32),
                 ]
             ),
-            ListConfigResourcesResponse(error_code=31),
+            m.ListConfigResourcesResponse(error_code=31),
         )
         cluster = nodes.client()
         kinds = {ConfigResourceType.GROUP, ConfigResourceType.TOPIC}
@@ -278,7 +259,7 @@ async def test_resources_with_configurations_are_listed() -> None:
             ConfigResource(ConfigResourceType.GROUP, "f"),
             GROUP,
         )
-        [request] = broker.asked_of(ListConfigResourcesRequest)
+        [request] = broker.asked_of(m.ListConfigResourcesRequest)
         assert request.resource_types == [2, 32]
         with pytest.raises(ApiError, match="to list configurations is not authorized"):
             await list_config_resources(cluster)
@@ -289,7 +270,9 @@ async def test_brokers_before_kafka_4_1_list_client_metrics_only() -> None:
         [broker] = nodes.brokers
         broker.versions[ApiKey.LIST_CONFIG_RESOURCES] = Versions(0, 0)
         broker.answers[ApiKey.LIST_CONFIG_RESOURCES] = lambda _: (
-            ListConfigResourcesResponse(config_resources=[Listed(resource_name="m")])
+            m.ListConfigResourcesResponse(
+                config_resources=[m.ConfigResource(resource_name="m")]
+            )
         )
         cluster = nodes.client()
         metrics = ConfigResource(ConfigResourceType.CLIENT_METRICS, "m")

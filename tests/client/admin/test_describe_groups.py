@@ -17,25 +17,10 @@ from coterie.client.admin.groups import (
 from coterie.client.admin.results import OPERATIONS_OMITTED, authorized_operations
 from coterie.errors import ApiError, UnsupportedByBroker
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages import consumer_group_describe as of_consumers
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from coterie.wire.schema import Message, Versions
 from tests.client.admin.scripted_coordinators import (
     KAFKA_0_11,
@@ -52,18 +37,18 @@ def embedded(value: Message, version: int) -> bytes:
     return struct.pack(">h", version) + encode(value, min(version, 3))
 
 
-def classic(**fields: Any) -> DescribedGroup:
+def classic(**fields: Any) -> m.DescribedGroup:
     values = {"group_id": "g", "group_state": "Stable", "protocol_type": "consumer"}
-    return DescribedGroup(**(values | fields))
+    return m.DescribedGroup(**(values | fields))
 
 
-def classic_member(**fields: Any) -> DescribedGroupMember:
+def classic_member(**fields: Any) -> m.DescribedGroupMember:
     values = {"member_id": "m", "client_id": "c", "client_host": "/10.0.0.1"}
-    return DescribedGroupMember(**(values | fields))
+    return m.DescribedGroupMember(**(values | fields))
 
 
 async def described(
-    group: DescribedGroup | of_consumers.DescribedConsumerGroup,
+    group: m.DescribedGroup | m.DescribedConsumerGroup,
     version: int | None = None,
     **options: Any,
 ) -> GroupDescription:
@@ -71,12 +56,12 @@ async def described(
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         (broker,) = coordinators.brokers
         key = ApiKey.DESCRIBE_GROUPS
-        answer: Message = ConsumerGroupDescribeResponse()
-        if isinstance(group, of_consumers.DescribedConsumerGroup):
+        answer: Message = m.ConsumerGroupDescribeResponse()
+        if isinstance(group, m.DescribedConsumerGroup):
             key = ApiKey.CONSUMER_GROUP_DESCRIBE
-            answer = ConsumerGroupDescribeResponse(groups=[group])
+            answer = m.ConsumerGroupDescribeResponse(groups=[group])
         else:
-            answer = DescribeGroupsResponse(groups=[group])
+            answer = m.DescribeGroupsResponse(groups=[group])
         broker.answers[key] = lambda _: answer
         if version is not None:
             broker.versions[key] = Versions(0, version)
@@ -98,19 +83,19 @@ async def test_groups_that_are_not_consumer_groups_use_describe_groups() -> None
         groups = (await admin.describe_groups(["old", "new"])).all()
         assert groups["old"].type is GroupType.CLASSIC
         assert groups["new"].type is GroupType.CONSUMER
-        (first,) = coordinators.asked(ConsumerGroupDescribeRequest)
+        (first,) = coordinators.asked(m.ConsumerGroupDescribeRequest)
         assert first.group_ids == ["old", "new"]
-        (second,) = coordinators.asked(DescribeGroupsRequest)
+        (second,) = coordinators.asked(m.DescribeGroupsRequest)
         assert second.groups == ["old"]
 
 
 @pytest.mark.fact("E16-12")
 async def test_unsupported_version_of_a_group_falls_back_to_describe_groups() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        refusal = of_consumers.DescribedConsumerGroup(
+        refusal = m.DescribedConsumerGroup(
             group_id="g", error_code=ErrorCode.UNSUPPORTED_VERSION
         )
-        answer = ConsumerGroupDescribeResponse(groups=[refusal])
+        answer = m.ConsumerGroupDescribeResponse(groups=[refusal])
         coordinators.brokers[0].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: (
             answer
         )
@@ -128,7 +113,7 @@ async def test_consumer_group_describe_is_not_sent_to_an_old_broker(
     ):
         group = (await admin.describe_groups(["g"])).one("g")
         assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
-        assert coordinators.count(ConsumerGroupDescribeRequest) == 0
+        assert coordinators.count(m.ConsumerGroupDescribeRequest) == 0
 
 
 async def test_a_broker_with_neither_describe_api_is_unsupported() -> None:
@@ -151,7 +136,7 @@ async def test_a_missing_group_has_an_error_in_every_version(
     version: int,
 ) -> None:
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
-    dead = DescribedGroup(group_id="g", group_state="Dead", error_code=code)
+    dead = m.DescribedGroup(group_id="g", group_state="Dead", error_code=code)
     with pytest.raises(ApiError, match="group g does not exist") as caught:
         await described(dead, version)
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -161,9 +146,7 @@ async def test_a_missing_group_has_an_error_in_every_version(
     "group",
     [
         classic(error_code=30, error_message="no"),
-        of_consumers.DescribedConsumerGroup(
-            group_id="g", error_code=30, error_message="no"
-        ),
+        m.DescribedConsumerGroup(group_id="g", error_code=30, error_message="no"),
     ],
 )
 async def test_the_error_of_a_group_has_the_brokers_message(group: Any) -> None:
@@ -178,18 +161,18 @@ async def test_the_error_of_a_group_has_the_brokers_message(group: Any) -> None:
 @pytest.mark.parametrize("version", [0, 1, 3, 9])
 async def test_embedded_member_metadata_is_decoded(version: int) -> None:
     mine = [
-        ConsumerProtocolTopicPartitions(topic="u", partitions=[1]),
-        ConsumerProtocolTopicPartitions(topic="t"),
+        m.ConsumerProtocolTopicPartitions(topic="u", partitions=[1]),
+        m.ConsumerProtocolTopicPartitions(topic="t"),
     ]
     mine[1].partitions = [2, 0]
-    subscription = ConsumerProtocolSubscription(topics=["u", "t"], rack_id="r1")
+    subscription = m.ConsumerProtocolSubscription(topics=["u", "t"], rack_id="r1")
     member = await only_member(
         classic(
             members=[
                 classic_member(
                     member_metadata=embedded(subscription, version),
                     member_assignment=embedded(
-                        ConsumerProtocolAssignment(assigned_partitions=mine), version
+                        m.ConsumerProtocolAssignment(assigned_partitions=mine), version
                     ),
                 )
             ]
@@ -223,14 +206,14 @@ async def test_undecodable_member_metadata_is_ignored(data: bytes) -> None:
 
 
 async def test_an_embedded_message_is_decoded_as_version_0_if_needed() -> None:
-    subscription = ConsumerProtocolSubscription(topics=["t"])
+    subscription = m.ConsumerProtocolSubscription(topics=["t"])
     data = struct.pack(">h", 1) + encode(subscription, 0)
     member = await only_member(classic(members=[classic_member(member_metadata=data)]))
     assert member.subscribed_topics == ("t",)
 
 
 async def test_metadata_of_other_protocol_types_is_not_decoded() -> None:
-    subscription = ConsumerProtocolSubscription(topics=["t"])
+    subscription = m.ConsumerProtocolSubscription(topics=["t"])
     data = embedded(subscription, 0)
     member = await only_member(
         classic(protocol_type="connect", members=[classic_member(member_metadata=data)])
@@ -252,7 +235,7 @@ async def test_fields_of_coterie_are_none_on_other_brokers() -> None:
 async def test_the_fields_of_coterie_are_requested() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         await admin.describe_groups(["g"])
-        (request,) = coordinators.asked(DescribeGroupsRequest)
+        (request,) = coordinators.asked(m.DescribeGroupsRequest)
         assert request.include_private_fields
 
 
@@ -289,11 +272,9 @@ async def test_a_state_of_a_newer_broker_is_unknown() -> None:
 # Groups of KIP-848.
 
 
-def owned(*partitions: int) -> of_consumers.DescribedAssignment:
-    topic = of_consumers.DescribedTopicPartitions(
-        topic_name="t", partitions=list(partitions)
-    )
-    return of_consumers.DescribedAssignment(topic_partitions=[topic])
+def owned(*partitions: int) -> m.DescribedAssignment:
+    topic = m.DescribedTopicPartitions(topic_name="t", partitions=list(partitions))
+    return m.DescribedAssignment(topic_partitions=[topic])
 
 
 @pytest.mark.fact("C-13", "E29-02")
@@ -304,7 +285,7 @@ def owned(*partitions: int) -> of_consumers.DescribedAssignment:
 async def test_a_consumer_group_has_epochs_and_both_assignments(
     version: int, member_type: int, is_classic: bool | None
 ) -> None:
-    member = of_consumers.DescribedMember(
+    member = m.DescribedMember(
         member_id="m",
         instance_id="i",
         rack_id="r",
@@ -318,7 +299,7 @@ async def test_a_consumer_group_has_epochs_and_both_assignments(
         member_type=member_type,
     )
     group = await described(
-        of_consumers.DescribedConsumerGroup(
+        m.DescribedConsumerGroup(
             group_id="g",
             group_state="Reconciling",
             group_epoch=8,
@@ -356,9 +337,7 @@ async def test_a_consumer_group_has_epochs_and_both_assignments(
     "group",
     [
         classic(authorized_operations=1 << 3 | 1 << 8),
-        of_consumers.DescribedConsumerGroup(
-            group_id="g", authorized_operations=1 << 3 | 1 << 8
-        ),
+        m.DescribedConsumerGroup(group_id="g", authorized_operations=1 << 3 | 1 << 8),
     ],
 )
 async def test_authorized_operations_are_returned_on_demand(group: Any) -> None:
@@ -373,7 +352,7 @@ async def test_authorized_operations_are_requested_on_demand(wanted: bool) -> No
         coordinators.admin() as admin,
     ):
         await admin.describe_groups(["g"], with_operations=wanted)
-        for kind in (ConsumerGroupDescribeRequest, DescribeGroupsRequest):
+        for kind in (m.ConsumerGroupDescribeRequest, m.DescribeGroupsRequest):
             (request,) = coordinators.asked(kind)
             assert request.include_authorized_operations == wanted
 

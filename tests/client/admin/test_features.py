@@ -17,12 +17,8 @@ from coterie.client.admin.features import (
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, UnsupportedByBroker
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.update_features import (
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 from coterie.wire.schema import VERSION_MAX, Versions
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
@@ -46,14 +42,14 @@ async def test_features_are_described_and_an_update_needs_another_broker() -> No
 
 
 def answering(
-    monkeypatch: pytest.MonkeyPatch, response: UpdateFeaturesResponse
-) -> list[tuple[UpdateFeaturesRequest, Versions]]:
+    monkeypatch: pytest.MonkeyPatch, response: m.UpdateFeaturesResponse
+) -> list[tuple[m.UpdateFeaturesRequest, Versions]]:
     """Answer UpdateFeatures, which scripted brokers cannot read."""
     sent = []
 
     async def call(
         cluster: Cluster, request: Any, kind: Any, codes: Any, *, wanted: Versions
-    ) -> UpdateFeaturesResponse:
+    ) -> m.UpdateFeaturesResponse:
         sent.append((request, wanted))
         return response
 
@@ -65,17 +61,17 @@ async def test_each_feature_has_its_own_error_or_that_of_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster("127.0.0.1:1", ClientOptions())
-    own = UpdatableFeatureResult(
+    own = m.UpdatableFeatureResult(
         feature="a", error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="no"
     )
-    answering(monkeypatch, UpdateFeaturesResponse(results=[own]))
+    answering(monkeypatch, m.UpdateFeaturesResponse(results=[own]))
     updates = {"a": FeatureUpdate(9), "b": DOWN}
     results = await update_features(cluster, updates, validate_only=False)
     assert list(results.values) == ["b"]
     assert "feature a: INVALID_UPDATE_VERSION: no" in str(results.errors["a"])
 
     code = ErrorCode.FEATURE_UPDATE_FAILED
-    answering(monkeypatch, UpdateFeaturesResponse(error_code=code))
+    answering(monkeypatch, m.UpdateFeaturesResponse(error_code=code))
     results = await update_features(cluster, updates, validate_only=False)
     assert list(results.errors) == ["a", "b"]
     with pytest.raises(ApiError, match="feature a"):
@@ -86,7 +82,7 @@ async def test_validation_and_unsafe_downgrades_need_version_1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster("127.0.0.1:1", ClientOptions())
-    sent = answering(monkeypatch, UpdateFeaturesResponse())
+    sent = answering(monkeypatch, m.UpdateFeaturesResponse())
     up = {"a": FeatureUpdate(1)}
     await update_features(cluster, up, validate_only=False)
     await update_features(cluster, up, validate_only=True)

@@ -12,9 +12,9 @@ from coterie.client.admin.fetch import FETCHES_MAX, FirstRecord, first_records
 from coterie.client.admin.topics import NewTopic
 from coterie.errors import ApiError, ClientError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.record_batch import encode_marker
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
@@ -96,7 +96,7 @@ async def test_markers_and_aborted_records_are_left_out(
 async def test_markers_without_end_are_given_up() -> None:
     requests: list[int] = []
 
-    def answer(request: FetchRequest) -> FetchResponse:
+    def answer(request: m.FetchRequest) -> m.FetchResponse:
         offset = request.topics[0].partitions[0].fetch_offset
         requests.append(offset)
         return answers(part(encode_marker(offset, 1, 5, 0, commit=True)))(request)

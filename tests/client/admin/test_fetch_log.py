@@ -13,15 +13,9 @@ from coterie.client.admin.topics import NewTopic
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
 from coterie.wire.record_batch import split_batches
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
@@ -77,18 +71,18 @@ async def test_an_offset_after_the_end_is_refused(cluster: Cluster) -> None:
 
 def answer(
     data: bytes = b"", code: int = 0, throttle_time_ms: int = 0
-) -> FetchResponse:
-    part = PartitionData(
+) -> m.FetchResponse:
+    part = m.PartitionData(
         partition_index=0,
         error_code=code,
         high_watermark=9,
         last_stable_offset=7,
         log_start_offset=2,
-        aborted_transactions=[AbortedTransaction(producer_id=5, first_offset=3)],
+        aborted_transactions=[m.AbortedTransaction(producer_id=5, first_offset=3)],
         records=data,
     )
-    topic = FetchableTopicResponse(topic="t", partitions=[part])
-    return FetchResponse(responses=[topic], throttle_time_ms=throttle_time_ms)
+    topic = m.FetchableTopicResponse(topic="t", partitions=[part])
+    return m.FetchResponse(responses=[topic], throttle_time_ms=throttle_time_ms)
 
 
 @pytest.mark.asyncio
@@ -96,7 +90,7 @@ async def test_a_fetch_is_retried_on_the_new_leader() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.lead(1, "t", 0)
 
-        def moved(_: FetchRequest) -> FetchResponse:
+        def moved(_: m.FetchRequest) -> m.FetchResponse:
             nodes.lead(2, "t", 0)
             return answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -112,7 +106,7 @@ async def test_committed_only_fetches_with_read_committed() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
 
-        def note(request: FetchRequest) -> FetchResponse:
+        def note(request: m.FetchRequest) -> m.FetchResponse:
             asked.append(request.isolation_level)
             return answer()
 

@@ -14,36 +14,9 @@ from coterie.client.admin.results import Results
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
 from coterie.settings import Settings
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberResponse,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_coordinators import (
     KAFKA_0_11,
@@ -70,13 +43,13 @@ def codes(results: Results[Any, None]) -> dict[Any, ErrorCode]:
     return {key: code_of(error) for key, error in results.errors.items()}
 
 
-def committed(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
+def committed(*partitions: tuple[TopicPartition, ErrorCode]) -> m.OffsetCommitResponse:
+    return m.OffsetCommitResponse(
         topics=[
-            OffsetCommitResponseTopic(
+            m.OffsetCommitResponseTopic(
                 name=topic,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=at, error_code=code)
+                    m.OffsetCommitResponsePartition(partition_index=at, error_code=code)
                 ],
             )
             for (topic, at), code in partitions
@@ -84,13 +57,13 @@ def committed(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetCommitResp
     )
 
 
-def forgotten(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(
+def forgotten(*partitions: tuple[TopicPartition, ErrorCode]) -> m.OffsetDeleteResponse:
+    return m.OffsetDeleteResponse(
         topics=[
-            OffsetDeleteResponseTopic(
+            m.OffsetDeleteResponseTopic(
                 name=topic,
                 partitions=[
-                    OffsetDeleteResponsePartition(partition_index=at, error_code=code)
+                    m.OffsetDeleteResponsePartition(partition_index=at, error_code=code)
                 ],
             )
             for (topic, at), code in partitions
@@ -105,13 +78,15 @@ def forgotten(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetDeleteResp
 async def test_a_failed_deletion_does_not_affect_other_groups() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         told = [
-            DeletableGroupResult(
+            m.DeletableGroupResult(
                 group_id="a", error_code=ErrorCode.NON_EMPTY_GROUP, error_message="no"
             ),
-            DeletableGroupResult(group_id="b"),
-            DeletableGroupResult(group_id="c", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+            m.DeletableGroupResult(group_id="b"),
+            m.DeletableGroupResult(
+                group_id="c", error_code=ErrorCode.GROUP_ID_NOT_FOUND
+            ),
         ]
-        answer = DeleteGroupsResponse(results=told)
+        answer = m.DeleteGroupsResponse(results=told)
         coordinators.brokers[0].answers[ApiKey.DELETE_GROUPS] = lambda _: answer
         results = await admin.delete_groups("abc")
         assert results.values == {"b": None}
@@ -120,7 +95,7 @@ async def test_a_failed_deletion_does_not_affect_other_groups() -> None:
             "c": ErrorCode.GROUP_ID_NOT_FOUND,
         }
         assert str(results.errors["a"]) == "group a: NON_EMPTY_GROUP: no"
-        assert coordinators.count(DeleteGroupsRequest) == 1
+        assert coordinators.count(m.DeleteGroupsRequest) == 1
 
 
 @pytest.mark.fact("D-47")
@@ -135,7 +110,7 @@ async def test_delete_groups_is_not_emulated_on_an_old_broker() -> None:
             assert isinstance(error, UnsupportedByBroker)
         assert list(results.errors) == ["a", "b"]
         kinds = {type(each) for each in coordinators.brokers[0].asked}
-        assert kinds <= {FindCoordinatorRequest}
+        assert kinds <= {m.FindCoordinatorRequest}
 
 
 # Setting offsets.
@@ -162,7 +137,7 @@ async def test_an_admin_commit_has_no_member_and_no_epoch(
             },
         )
         assert results.all() == {T0: None, T1: None, U0: None}
-        (request,) = coordinators.asked(OffsetCommitRequest)
+        (request,) = coordinators.asked(m.OffsetCommitRequest)
         assert (request.member_id, request.group_instance_id) == ("", None)
         assert request.generation_id_or_member_epoch == -1
         assert request.retention_time_ms == -1
@@ -207,7 +182,7 @@ async def test_a_partition_missing_in_the_response_has_an_error() -> None:
 @pytest.mark.fact("D-46")
 async def test_offsets_retention_is_a_broker_configuration() -> None:
     assert Settings().offsets_retention_minutes == 7 * 24 * 60
-    retention = OffsetCommitRequest.FIELDS["retention_time_ms"]
+    retention = m.OffsetCommitRequest.FIELDS["retention_time_ms"]
     assert (retention.versions, retention.default) == (Versions(2, 4), -1)
 
 
@@ -230,7 +205,7 @@ async def test_an_error_of_the_group_is_raised(change: Change, code: ErrorCode) 
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answers = coordinators.brokers[0].answers
         answers[ApiKey.OFFSET_COMMIT] = lambda _: committed((T0, code))
-        answer = OffsetDeleteResponse(error_code=code)
+        answer = m.OffsetDeleteResponse(error_code=code)
         answers[ApiKey.OFFSET_DELETE] = lambda _: answer
         with pytest.raises(ApiError, match="group g") as caught:
             await change(admin)
@@ -249,10 +224,10 @@ async def test_a_change_is_retried_on_the_new_coordinator(
             committed((T0, code)), committed((T0, ErrorCode.NONE))
         )
         answers[ApiKey.OFFSET_DELETE] = in_turn(
-            OffsetDeleteResponse(error_code=code), forgotten((T0, ErrorCode.NONE))
+            m.OffsetDeleteResponse(error_code=code), forgotten((T0, ErrorCode.NONE))
         )
         assert (await change(admin)).all() == {T0: None}
-        assert coordinators.count(FindCoordinatorRequest) == 2
+        assert coordinators.count(m.FindCoordinatorRequest) == 2
 
 
 # Deleting offsets.
@@ -266,7 +241,7 @@ async def test_offsets_of_a_subscribed_topic_are_not_deleted() -> None:
         results = await admin.delete_group_offsets("g", [T0, U0, T1])
         assert results.values == {U0: None}
         assert codes(results) == {T0: SUBSCRIBED, T1: SUBSCRIBED}
-        (request,) = coordinators.asked(OffsetDeleteRequest)
+        (request,) = coordinators.asked(m.OffsetDeleteRequest)
         asked = {
             (topic.name, each.partition_index)
             for topic in request.topics
@@ -287,10 +262,10 @@ async def test_an_old_broker_without_offset_delete_is_an_error() -> None:
 # Removal of members.
 
 
-def left(*codes: ErrorCode) -> LeaveGroupResponse:
-    return LeaveGroupResponse(
+def left(*codes: ErrorCode) -> m.LeaveGroupResponse:
+    return m.LeaveGroupResponse(
         members=[
-            MemberResponse(
+            m.MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 error_code=code,
@@ -309,7 +284,7 @@ async def test_many_members_are_removed_in_one_request(reason: str, words: str) 
         results = await admin.remove_members("g", [ONE, STATIC, ONE], reason=reason)
         assert results.values == {ONE: None}
         assert codes(results) == {STATIC: UNKNOWN}
-        (request,) = coordinators.asked(LeaveGroupRequest)
+        (request,) = coordinators.asked(m.LeaveGroupRequest)
         first, second = request.members
         assert (first.member_id, first.group_instance_id) == ("m1", None)
         assert (second.member_id, second.group_instance_id) == ("", "i2")
@@ -329,19 +304,19 @@ async def test_a_reason_is_truncated_to_255_characters() -> None:
         answer = left(ErrorCode.NONE, ErrorCode.NONE)
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         await admin.remove_members("g", [ONE], reason="x" * 900)
-        (request,) = coordinators.asked(LeaveGroupRequest)
+        (request,) = coordinators.asked(m.LeaveGroupRequest)
         assert len(request.members[0].reason) == 255
 
 
 async def test_all_members_are_removed_and_static_ones_by_instance_id() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         members = [
-            DescribedGroupMember(member_id="m2", group_instance_id="i2"),
-            DescribedGroupMember(member_id="m1"),
+            m.DescribedGroupMember(member_id="m2", group_instance_id="i2"),
+            m.DescribedGroupMember(member_id="m1"),
         ]
-        group = DescribedGroup(group_id="g", group_state="Stable", members=members)
+        group = m.DescribedGroup(group_id="g", group_state="Stable", members=members)
         answers = coordinators.brokers[0].answers
-        answers[ApiKey.DESCRIBE_GROUPS] = lambda _: DescribeGroupsResponse(
+        answers[ApiKey.DESCRIBE_GROUPS] = lambda _: m.DescribeGroupsResponse(
             groups=[group]
         )
         answers[ApiKey.LEAVE_GROUP] = lambda _: left(ErrorCode.NONE, ErrorCode.NONE)
@@ -351,13 +326,13 @@ async def test_all_members_are_removed_and_static_ones_by_instance_id() -> None:
 async def test_remove_members_of_an_empty_group_sends_no_leave_group() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         assert await admin.remove_members("g") == Results()
-        assert coordinators.count(LeaveGroupRequest) == 0
+        assert coordinators.count(m.LeaveGroupRequest) == 0
 
 
 async def test_a_member_missing_in_the_response_has_an_error() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: (
-            LeaveGroupResponse()
+            m.LeaveGroupResponse()
         )
         with pytest.raises(MalformedFrame, match="omits static member i2"):
             await admin.remove_members("g", [STATIC])
@@ -370,7 +345,7 @@ async def test_members_are_removed_one_by_one_before_version_3() -> None:
     ):
         gone = MemberToRemove("gone")
         coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda request: (
-            LeaveGroupResponse(
+            m.LeaveGroupResponse(
                 error_code=UNKNOWN if request.member_id == "gone" else ErrorCode.NONE
             )
         )
@@ -378,7 +353,7 @@ async def test_members_are_removed_one_by_one_before_version_3() -> None:
         assert results.values == {ONE: None}
         assert isinstance(results.errors.pop(STATIC), UnsupportedByBroker)  # type: ignore[attr-defined]
         assert codes(results) == {gone: UNKNOWN}
-        asked = [each.member_id for each in coordinators.asked(LeaveGroupRequest)]
+        asked = [each.member_id for each in coordinators.asked(m.LeaveGroupRequest)]
         assert asked == ["m1", "gone"]
 
 
@@ -393,7 +368,7 @@ async def test_remove_members_raises_the_error_of_the_group(
         (broker,) = coordinators.brokers
         broker.versions[ApiKey.LEAVE_GROUP] = versions
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        answer = LeaveGroupResponse(error_code=code)
+        answer = m.LeaveGroupResponse(error_code=code)
         broker.answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         with pytest.raises(ApiError, match="group g") as caught:
             await admin.remove_members("g", [ONE])

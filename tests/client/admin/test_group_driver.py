@@ -23,22 +23,9 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
 from tests.client.admin.scripted_coordinators import (
     IN_A_SECOND,
     KAFKA_0_11,
@@ -70,9 +57,9 @@ async def test_groups_of_one_coordinator_are_described_together() -> None:
         coordinators.consumer_groups = set(MANY[1::2])
         described = await admin.describe_groups(MANY)
         assert list(described.all()) == MANY
-        assert coordinators.count(FindCoordinatorRequest) == 1
-        assert coordinators.count(ConsumerGroupDescribeRequest) == 4
-        assert coordinators.count(DescribeGroupsRequest) == 4
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
+        assert coordinators.count(m.ConsumerGroupDescribeRequest) == 4
+        assert coordinators.count(m.DescribeGroupsRequest) == 4
 
 
 @pytest.mark.fact("B-27", "B-28")
@@ -80,30 +67,32 @@ async def test_offsets_of_one_coordinators_groups_are_fetched_together() -> None
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         found = await admin.list_groups_offsets(dict.fromkeys(MANY))
         assert len(found.all()) == len(MANY)
-        assert coordinators.count(FindCoordinatorRequest) == 1
-        assert coordinators.count(OffsetFetchRequest) == -(-len(MANY) // OFFSETS_CHUNK)
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
+        assert coordinators.count(m.OffsetFetchRequest) == -(
+            -len(MANY) // OFFSETS_CHUNK
+        )
 
 
 @pytest.mark.fact("B-26")
 async def test_groups_of_one_coordinator_are_deleted_together() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         assert (await admin.delete_groups(MANY[:100])).all()
-        assert coordinators.count(FindCoordinatorRequest) == 1
-        assert coordinators.count(DeleteGroupsRequest) == 1
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
+        assert coordinators.count(m.DeleteGroupsRequest) == 1
 
 
 async def test_a_cached_coordinator_is_not_looked_up_again() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         await admin.describe_groups(["a", "b"])
         await admin.describe_groups(["b", "a", "b"])
-        assert coordinators.count(FindCoordinatorRequest) == 1
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
 
 
 async def test_many_lookups_are_sent_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "LOOKUP_CHUNK", 10)
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         assert len((await admin.find_coordinators(MANY[:25])).all()) == 25
-        assert coordinators.count(FindCoordinatorRequest) == 3
+        assert coordinators.count(m.FindCoordinatorRequest) == 3
 
 
 @pytest.mark.fact("B-28")
@@ -112,7 +101,7 @@ async def test_each_broker_gets_its_own_groups_in_one_request() -> None:
         coordinators.where = {group: at % 3 for at, group in enumerate(MANY[:30])}
         described = await admin.describe_groups(MANY[:30])
         for broker in coordinators.brokers:
-            (request,) = broker.asked_of(DescribeGroupsRequest)
+            (request,) = broker.asked_of(m.DescribeGroupsRequest)
             assert sorted(request.groups) == sorted(
                 group
                 for group, at in coordinators.where.items()
@@ -150,10 +139,10 @@ async def test_an_old_broker_gets_one_find_coordinator_for_each_group(
         coordinators.where = {group: at % 2 for at, group in enumerate(MANY[:40])}
         described = await admin.describe_groups(MANY[:40])
         assert list(described.all()) == MANY[:40]
-        looked_up = coordinators.asked(FindCoordinatorRequest)
+        looked_up = coordinators.asked(m.FindCoordinatorRequest)
         assert sorted(request.key for request in looked_up) == sorted(MANY[:40])
-        assert coordinators.count(DescribeGroupsRequest) == 2
-        assert coordinators.count(ConsumerGroupDescribeRequest) == 0
+        assert coordinators.count(m.DescribeGroupsRequest) == 2
+        assert coordinators.count(m.ConsumerGroupDescribeRequest) == 0
 
 
 @pytest.mark.fact("A-65", "B-23")
@@ -167,7 +156,7 @@ async def test_an_old_broker_gets_one_offset_fetch_for_each_group(
     ):
         found = await admin.list_groups_offsets(dict.fromkeys(MANY[:40]))
         assert list(found.all()) == MANY[:40]
-        asked = coordinators.asked(OffsetFetchRequest)
+        asked = coordinators.asked(m.OffsetFetchRequest)
         assert sorted(request.group_id for request in asked) == sorted(MANY[:40])
 
 
@@ -175,8 +164,8 @@ async def test_an_old_broker_gets_one_offset_fetch_for_each_group(
 @pytest.mark.parametrize("version", [3, 4])
 async def test_find_coordinator_supports_transactions(version: int) -> None:
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    refused_key = Coordinator(key="tx", error_code=code, error_message="no")
-    answer = FindCoordinatorResponse(
+    refused_key = m.Coordinator(key="tx", error_code=code, error_message="no")
+    answer = m.FindCoordinatorResponse(
         error_code=code, error_message="no", coordinators=[refused_key]
     )
     found = read_find_coordinator(answer, ["tx"], version)["tx"]
@@ -194,7 +183,7 @@ async def test_an_invalid_group_id_is_refused_by_the_client(group_id: Any) -> No
         results = await admin.describe_groups([group_id, "g"])
         assert code_of(results.errors[group_id]) is ErrorCode.INVALID_GROUP_ID
         assert list(results.values) == ["g"]
-        (lookup,) = coordinators.asked(FindCoordinatorRequest)
+        (lookup,) = coordinators.asked(m.FindCoordinatorRequest)
         assert lookup.coordinator_keys == ["g"]
 
 
@@ -209,7 +198,7 @@ def first_then(coordinators: ScriptedCoordinators, code: ErrorCode) -> Any:
     """Fail the first FindCoordinator for "b"."""
     failed = False
 
-    def answer(request: Any) -> FindCoordinatorResponse:
+    def answer(request: Any) -> m.FindCoordinatorResponse:
         nonlocal failed
         found = coordinators.found(request)
         for each in found.coordinators:
@@ -232,10 +221,11 @@ async def test_only_a_coordinator_that_was_not_found_is_looked_up_again(
         )
         assert len((await admin.describe_groups(["a", "b"])).all()) == 2
         keys = [
-            each.coordinator_keys for each in coordinators.asked(FindCoordinatorRequest)
+            each.coordinator_keys
+            for each in coordinators.asked(m.FindCoordinatorRequest)
         ]
         assert keys == [["a", "b"], ["b"]]
-        groups = [each.groups for each in coordinators.asked(DescribeGroupsRequest)]
+        groups = [each.groups for each in coordinators.asked(m.DescribeGroupsRequest)]
         assert groups == [["a"], ["b"]]
 
 
@@ -256,7 +246,7 @@ async def test_a_find_coordinator_error_fails_only_its_group(code: ErrorCode) ->
         results = await admin.describe_groups(["a", "b"])
         assert code_of(results.errors["b"]) is code
         assert list(results.values) == ["a"]
-        assert coordinators.count(FindCoordinatorRequest) == 1
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
 
 
 async def test_a_result_without_a_node_is_coordinator_not_available() -> None:
@@ -264,8 +254,8 @@ async def test_a_result_without_a_node_is_coordinator_not_available() -> None:
         ScriptedCoordinators() as coordinators,
         coordinators.admin(ONCE) as admin,
     ):
-        nowhere = FindCoordinatorResponse(
-            coordinators=[Coordinator(key="g", node_id=-1, port=-1)]
+        nowhere = m.FindCoordinatorResponse(
+            coordinators=[m.Coordinator(key="g", node_id=-1, port=-1)]
         )
         coordinators.brokers[0].answers[ApiKey.FIND_COORDINATOR] = lambda _: nowhere
         error = (await admin.find_coordinators(["g"])).errors["g"]
@@ -274,13 +264,13 @@ async def test_a_result_without_a_node_is_coordinator_not_available() -> None:
 
 async def test_a_group_missing_in_the_response_has_an_error() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
-        empty = FindCoordinatorResponse()
+        empty = m.FindCoordinatorResponse()
         answers = coordinators.brokers[0].answers
         answers[ApiKey.FIND_COORDINATOR] = in_turn(empty, coordinators.found)
         results = await admin.describe_groups(["g"])
         assert isinstance(results.errors["g"], MalformedFrame)
         answers[ApiKey.FIND_COORDINATOR] = coordinators.found
-        answers[ApiKey.DESCRIBE_GROUPS] = lambda _: DescribeGroupsResponse()
+        answers[ApiKey.DESCRIBE_GROUPS] = lambda _: m.DescribeGroupsResponse()
         results = await admin.describe_groups(["g"])
         assert isinstance(results.errors["g"], MalformedFrame)
 
@@ -290,14 +280,14 @@ async def test_a_loading_coordinator_is_retried_without_another_lookup() -> None
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         loading = [LOADING]
 
-        def answer(request: Any) -> DescribeGroupsResponse:
+        def answer(request: Any) -> m.DescribeGroupsResponse:
             return refused(request, loading.pop() if loading else ErrorCode.NONE, "b")
 
         coordinators.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = answer
         assert len((await admin.describe_groups(["a", "b"])).all()) == 2
-        groups = [each.groups for each in coordinators.asked(DescribeGroupsRequest)]
+        groups = [each.groups for each in coordinators.asked(m.DescribeGroupsRequest)]
         assert groups == [["a", "b"], ["b"]]
-        assert coordinators.count(FindCoordinatorRequest) == 1
+        assert coordinators.count(m.FindCoordinatorRequest) == 1
 
 
 @pytest.mark.fact("A-64c")
@@ -309,7 +299,7 @@ async def test_a_moved_group_is_looked_up_and_described_by_its_new_coordinator(
 ) -> None:
     async with ScriptedCoordinators(2) as coordinators, coordinators.admin() as admin:
 
-        def moved(request: Any) -> DescribeGroupsResponse:
+        def moved(request: Any) -> m.DescribeGroupsResponse:
             coordinators.where = {"b": 1}
             return refused(request, code, "b")
 
@@ -318,7 +308,8 @@ async def test_a_moved_group_is_looked_up_and_described_by_its_new_coordinator(
         assert described["a"].coordinator.node_id == 0
         assert described["b"].coordinator.node_id == 1
         keys = [
-            each.coordinator_keys for each in coordinators.asked(FindCoordinatorRequest)
+            each.coordinator_keys
+            for each in coordinators.asked(m.FindCoordinatorRequest)
         ]
         assert keys == [["a", "b"], ["b"]]
 
@@ -345,7 +336,7 @@ async def test_a_request_is_retried_after_a_lost_connection() -> None:
             lost.pop() if lost else classics(request)
         )
         assert len((await admin.describe_groups(["a", "b"])).all()) == 2
-        assert coordinators.count(FindCoordinatorRequest) == 2
+        assert coordinators.count(m.FindCoordinatorRequest) == 2
 
 
 async def test_queued_requests_are_not_sent_after_a_lost_connection() -> None:
@@ -360,8 +351,8 @@ async def test_queued_requests_are_not_sent_after_a_lost_connection() -> None:
 
         second.answers[ApiKey.DELETE_GROUPS] = moves_and_dies
         assert len((await admin.delete_groups(names)).all()) == len(names)
-        assert len(second.asked_of(DeleteGroupsRequest)) <= driver.IN_FLIGHT_MAX
-        assert len(first.asked_of(DeleteGroupsRequest)) == 12
+        assert len(second.asked_of(m.DeleteGroupsRequest)) <= driver.IN_FLIGHT_MAX
+        assert len(first.asked_of(m.DeleteGroupsRequest)) == 12
 
 
 async def test_a_broker_that_times_out_fails_its_own_groups_only() -> None:
@@ -419,13 +410,13 @@ async def test_requests_in_flight_to_one_broker_are_limited() -> None:
         broker.answers[ApiKey.DELETE_GROUPS] = lambda _: SILENCE
         many = (f"group {number}" for number in range(8 * GROUP_CHUNK))
         deleting = asyncio.create_task(admin.delete_groups(many))
-        await broker.until(lambda: coordinators.count(DeleteGroupsRequest) > 0)
-        looked_up = coordinators.count(FindCoordinatorRequest)
+        await broker.until(lambda: coordinators.count(m.DeleteGroupsRequest) > 0)
+        looked_up = coordinators.count(m.FindCoordinatorRequest)
         finding = asyncio.create_task(admin.find_coordinators(["later"]))
         await broker.until(
-            lambda: coordinators.count(FindCoordinatorRequest) > looked_up
+            lambda: coordinators.count(m.FindCoordinatorRequest) > looked_up
         )
-        assert coordinators.count(DeleteGroupsRequest) == driver.IN_FLIGHT_MAX
+        assert coordinators.count(m.DeleteGroupsRequest) == driver.IN_FLIGHT_MAX
         for task in (deleting, finding):
             task.cancel()
         await asyncio.gather(deleting, finding, return_exceptions=True)

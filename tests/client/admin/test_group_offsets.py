@@ -10,17 +10,9 @@ import pytest
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
 from coterie.errors import ApiError, NoBatchedOffsetFetchError, UnsupportedByBroker
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_coordinators import OFFSET, PLACE, ScriptedCoordinators
 from tests.client.scripted_broker import OPTIONS
@@ -40,18 +32,18 @@ def coordinators_with(version: int) -> ScriptedCoordinators:
 
 def offsets_response(
     code: ErrorCode = ErrorCode.NONE, **partition: Any
-) -> OffsetFetchResponse:
+) -> m.OffsetFetchResponse:
     """Return a response about "g" and partition t-0 for any version."""
     fields: dict[str, Any] = {"partition_index": 0, "committed_offset": OFFSET}
     fields |= {"metadata": "", **partition}
-    topic = OffsetFetchResponseTopic(
-        name="t", partitions=[OffsetFetchResponsePartition(**fields)]
+    topic = m.OffsetFetchResponseTopic(
+        name="t", partitions=[m.OffsetFetchResponsePartition(**fields)]
     )
-    new = OffsetFetchResponseTopics(
-        name="t", partitions=[OffsetFetchResponsePartitions(**fields)]
+    new = m.OffsetFetchResponseTopics(
+        name="t", partitions=[m.OffsetFetchResponsePartitions(**fields)]
     )
-    group = OffsetFetchResponseGroup(group_id="g", topics=[new], error_code=code)
-    return OffsetFetchResponse(topics=[topic], error_code=code, groups=[group])
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[new], error_code=code)
+    return m.OffsetFetchResponse(topics=[topic], error_code=code, groups=[group])
 
 
 @pytest.mark.fact("A-60", "A-61")
@@ -62,7 +54,7 @@ async def test_null_partitions_fetch_all_offsets(version: int) -> None:
         coordinators.admin() as admin,
     ):
         assert await admin.list_group_offsets("g") == THERE
-        (request,) = coordinators.asked(OffsetFetchRequest)
+        (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = request.groups[0].topics if version >= 8 else request.topics
         assert topics is None
 
@@ -77,7 +69,7 @@ async def test_partitions_are_requested_by_name(version: int) -> None:
         coordinators.admin() as admin,
     ):
         assert await admin.list_group_offsets("g", wanted) == THERE
-        (request,) = coordinators.asked(OffsetFetchRequest)
+        (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = request.groups[0].topics if version >= 8 else request.topics
         asked = [(topic.name, topic.partition_indexes) for topic in topics]
         assert asked == [("t", [0, 2]), ("u", [3])]
@@ -88,7 +80,7 @@ async def test_offset_fetch_v1_cannot_fetch_all_partitions() -> None:
     async with coordinators_with(1) as coordinators, coordinators.admin() as admin:
         with pytest.raises(UnsupportedByBroker, match="or the partitions by name"):
             await admin.list_group_offsets("g")
-        assert coordinators.count(OffsetFetchRequest) == 0
+        assert coordinators.count(m.OffsetFetchRequest) == 0
         results = await admin.list_groups_offsets({"g": None, "h": [PLACE]})
         assert isinstance(results.errors["g"], UnsupportedByBroker)
         assert results.values == {"h": THERE}
@@ -195,7 +187,7 @@ async def test_require_stable_is_dropped_on_an_old_broker(
         coordinators.admin() as admin,
     ):
         assert await admin.list_group_offsets("g", require_stable=True) == THERE
-        (request,) = coordinators.asked(OffsetFetchRequest)
+        (request,) = coordinators.asked(m.OffsetFetchRequest)
         assert request.require_stable == is_sent
 
 
@@ -224,7 +216,7 @@ async def test_only_old_brokers_get_one_request_for_each_group() -> None:
         ):
             found = await admin.list_groups_offsets(dict.fromkeys(names))
             assert found.all() == dict.fromkeys(names, THERE)
-            assert coordinators.count(OffsetFetchRequest) == requests
+            assert coordinators.count(m.OffsetFetchRequest) == requests
 
 
 async def test_each_group_has_its_own_partitions_in_the_request() -> None:
@@ -232,7 +224,7 @@ async def test_each_group_has_its_own_partitions_in_the_request() -> None:
     wanted = {"all": None, "one": [other], "none": ()}
     async with coordinators_with(9) as coordinators, coordinators.admin() as admin:
         await admin.list_groups_offsets(wanted)
-        (request,) = coordinators.asked(OffsetFetchRequest)
+        (request,) = coordinators.asked(m.OffsetFetchRequest)
         topics = {group.group_id: group.topics for group in request.groups}
         assert topics["all"] is None
         assert [topic.name for topic in topics["one"]] == ["u"]

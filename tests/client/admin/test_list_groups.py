@@ -8,9 +8,9 @@ import pytest
 
 from coterie.client.admin.groups import GroupListing, GroupState, GroupType
 from coterie.errors import ApiError, ClientError, ConnectionLost, UnsupportedByBroker
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_coordinators import (
     IN_A_SECOND,
@@ -39,7 +39,7 @@ async def test_list_groups_is_sent_to_every_broker() -> None:
         assert ids(listed.groups) == ["a", "b", "c"]
         assert [group.coordinator_id for group in listed.groups] == [1, 2, 0]
         assert listed.errors == {}
-        assert coordinators.count(ListGroupsRequest) == 3
+        assert coordinators.count(m.ListGroupsRequest) == 3
 
 
 @pytest.mark.fact("E29-01")
@@ -81,7 +81,7 @@ async def test_list_groups_filters_are_sent_with_the_names_that_kafka_uses() -> 
         await admin.list_groups(
             states=[GroupState.STABLE, GroupState.EMPTY], types=[GroupType.CONSUMER]
         )
-        (request,) = coordinators.asked(ListGroupsRequest)
+        (request,) = coordinators.asked(m.ListGroupsRequest)
         assert request.states_filter == ["Stable", "Empty"]
         assert request.types_filter == ["consumer"]
 
@@ -106,7 +106,7 @@ async def test_a_filter_on_an_old_broker_raises(
     ):
         with pytest.raises(UnsupportedByBroker, match="is needed"):
             await admin.list_groups(**filters)
-        assert coordinators.count(ListGroupsRequest) == 0
+        assert coordinators.count(m.ListGroupsRequest) == 0
 
 
 @pytest.mark.fact("E28-07")
@@ -116,18 +116,18 @@ async def test_states_are_filtered_from_version_4_on() -> None:
         coordinators.admin() as admin,
     ):
         await admin.list_groups(states=[GroupState.STABLE])
-        (request,) = coordinators.asked(ListGroupsRequest)
+        (request,) = coordinators.asked(m.ListGroupsRequest)
         assert request.states_filter == ["Stable"]
 
 
 async def test_a_loading_broker_is_retried() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.brokers[0].answers[ApiKey.LIST_GROUPS] = in_turn(
-            ListGroupsResponse(error_code=LOADING), ListGroupsResponse()
+            m.ListGroupsResponse(error_code=LOADING), m.ListGroupsResponse()
         )
         listed = await admin.list_groups()
         assert (listed.groups, listed.errors) == ((), {})
-        assert coordinators.count(ListGroupsRequest) == 2
+        assert coordinators.count(m.ListGroupsRequest) == 2
 
 
 @pytest.mark.fact("E28-06")
@@ -138,7 +138,7 @@ async def test_a_list_groups_error_belongs_to_its_broker(code: ErrorCode) -> Non
         coordinators.admin(ONCE) as admin,
     ):
         coordinators.where = {"a": 0, "b": 1}
-        answer = ListGroupsResponse(error_code=code)
+        answer = m.ListGroupsResponse(error_code=code)
         coordinators.brokers[1].answers[ApiKey.LIST_GROUPS] = lambda _: answer
         listed = await admin.list_groups()
         assert ids(listed.groups) == ["a"]

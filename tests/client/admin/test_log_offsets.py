@@ -26,10 +26,9 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import (
     NOBODY,
@@ -81,9 +80,9 @@ async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
             ("u", 7): 2007,
         }
         assert [
-            len(broker.asked_of(ListOffsetsRequest)) for broker in nodes.brokers
+            len(broker.asked_of(m.ListOffsetsRequest)) for broker in nodes.brokers
         ] == [1, 1, 1]
-        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == 1
+        assert len(nodes.brokers[0].asked_of(m.MetadataRequest)) == 1
         assert told[-1] == (5, 5)
         assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -102,8 +101,11 @@ async def test_many_partitions_are_requested_in_chunks(
         results = await list_offsets(nodes.client(), wanted)
         assert len(results.all()) == 5
         [broker] = nodes.brokers
-        assert len(broker.asked_of(ListOffsetsRequest)) == 3
-        assert [len(each.topics) for each in broker.asked_of(MetadataRequest)] == [3, 2]
+        assert len(broker.asked_of(m.ListOffsetsRequest)) == 3
+        assert [len(each.topics) for each in broker.asked_of(m.MetadataRequest)] == [
+            3,
+            2,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ async def test_offset_kinds_are_sent_with_the_protocols_numbers(
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         await list_offsets(nodes.client(), {TopicPartition("t", 0): spec})
-        [request] = nodes.brokers[0].asked_of(ListOffsetsRequest)
+        [request] = nodes.brokers[0].asked_of(m.ListOffsetsRequest)
         assert request.topics[0].partitions[0].timestamp == number
         assert (request.replica_id, request.isolation_level) == (-1, 0)
 
@@ -150,7 +152,7 @@ async def test_an_unsupported_offset_kind_does_not_affect_others(
             results.one(TopicPartition("t", 1))
         alone = await list_offsets(nodes.client(), {TopicPartition("t", 1): spec})
         assert len(alone.errors) == 1
-        assert len(nodes.brokers[0].asked_of(ListOffsetsRequest)) == 1
+        assert len(nodes.brokers[0].asked_of(m.ListOffsetsRequest)) == 1
 
 
 async def test_brokers_before_kafka_0_11_support_no_committed_only() -> None:
@@ -177,7 +179,7 @@ async def test_committed_only_sets_the_isolation_level() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
-        [request] = nodes.brokers[0].asked_of(ListOffsetsRequest)
+        [request] = nodes.brokers[0].asked_of(m.ListOffsetsRequest)
         assert request.isolation_level == 1
 
 
@@ -203,7 +205,7 @@ async def test_only_the_partition_with_a_moved_leader_is_retried(
         nodes.lead(2, "t", 1)
         moved = offsets_of_node(1, code)
 
-        def move(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        def move(request: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
             nodes.lead(2, "t", 0)
             return moved(request)
 
@@ -213,10 +215,10 @@ async def test_only_the_partition_with_a_moved_leader_is_retried(
             0: 2000,
             1: 2001,
         }
-        assert len(first.asked_of(ListOffsetsRequest)) == 1
+        assert len(first.asked_of(m.ListOffsetsRequest)) == 1
         asked = [
             [each.partition_index for each in request.topics[0].partitions]
-            for request in second.asked_of(ListOffsetsRequest)
+            for request in second.asked_of(m.ListOffsetsRequest)
         ]
         assert asked == [[1], [0]]
 
@@ -225,9 +227,9 @@ async def test_a_partition_without_a_leader_is_retried() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(NOBODY, "t", 0)
-        before = nodes.metadata(MetadataRequest(topics=None))
+        before = nodes.metadata(m.MetadataRequest(topics=None))
         nodes.lead(1, "t", 0)
-        after = nodes.metadata(MetadataRequest(topics=None))
+        after = nodes.metadata(m.MetadataRequest(topics=None))
         broker.answers[ApiKey.METADATA] = in_turn(before, before, before, after)
         results = await list_offsets(nodes.client(), ends("t", 0))
         assert results.one(TopicPartition("t", 0)).offset == 1000
@@ -257,7 +259,7 @@ async def test_a_deleted_topic_is_reported_after_a_few_retries() -> None:
         assert "topic gone does not exist" in str(
             results.errors[TopicPartition("gone", 0)]
         )
-        asked = nodes.brokers[0].asked_of(MetadataRequest)
+        asked = nodes.brokers[0].asked_of(m.MetadataRequest)
         assert len(asked) == leaders.UNKNOWN_TRIES
 
 
@@ -269,7 +271,7 @@ async def test_a_topic_deleted_between_requests_does_not_affect_others() -> None
         gone = offsets_of_node(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         there = offsets_of_node(1)
 
-        def delete(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        def delete(request: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
             del nodes.leaders[TopicPartition("t", 0)]
             broker.answers[ApiKey.LIST_OFFSETS] = there
             answer = there(request)
@@ -283,7 +285,7 @@ async def test_a_topic_deleted_between_requests_does_not_affect_others() -> None
         assert results.values == {("u", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert "topic t does not exist" in str(error)
-        assert len(broker.asked_of(ListOffsetsRequest)) == 1
+        assert len(broker.asked_of(m.ListOffsetsRequest)) == 1
 
 
 async def test_the_offsets_of_an_unauthorized_topic_are_requested_once() -> None:
@@ -292,7 +294,7 @@ async def test_the_offsets_of_an_unauthorized_topic_are_requested_once() -> None
         results = await list_offsets(nodes.client(), ends("t", 0))
         [error] = results.errors.values()
         assert code_of(error) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == 1
+        assert len(nodes.brokers[0].asked_of(m.MetadataRequest)) == 1
 
 
 async def test_an_error_that_is_not_retriable_is_not_retried() -> None:
@@ -304,7 +306,7 @@ async def test_an_error_that_is_not_retriable_is_not_retried() -> None:
         results = await list_offsets(nodes.client(), ends("t", 0))
         [error] = results.errors.values()
         assert code_of(error) is code
-        assert len(broker.asked_of(ListOffsetsRequest)) == 1
+        assert len(broker.asked_of(m.ListOffsetsRequest)) == 1
 
 
 async def test_a_dead_leader_fails_its_own_partitions() -> None:
@@ -336,7 +338,7 @@ async def test_a_partition_missing_in_a_leaders_response_has_an_error() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(1, "t", 0)
-        broker.answers[ApiKey.LIST_OFFSETS] = lambda _: ListOffsetsResponse()
+        broker.answers[ApiKey.LIST_OFFSETS] = lambda _: m.ListOffsetsResponse()
         results = await list_offsets(nodes.client(), ends("t", 0))
         [error] = results.errors.values()
         assert isinstance(error, ClientError)
@@ -367,8 +369,8 @@ async def test_a_metadata_failure_during_a_retry_fails_the_remaining_partitions(
         [broker] = nodes.brokers
         nodes.lead(NOBODY, "t", 0)
         nodes.lead(1, "t", 1)
-        known = nodes.metadata(MetadataRequest(topics=None))
-        refused = nodes.metadata(MetadataRequest(topics=None))
+        known = nodes.metadata(m.MetadataRequest(topics=None))
+        refused = nodes.metadata(m.MetadataRequest(topics=None))
         refused.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
         broker.answers[ApiKey.METADATA] = in_turn(known, refused)
         results = await list_offsets(nodes.client(), ends("t", 0, 1))

@@ -15,13 +15,9 @@ from coterie.client.admin.quotas import (
     describe_client_quotas,
 )
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-)
-from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
 from tests.broker.server.harness import ThreadServer
 from tests.client.admin.scripted_cluster import ScriptedCluster
 from tests.client.scripted_broker import OPTIONS
@@ -87,12 +83,12 @@ async def test_quotas_are_altered_by_the_controller() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.controller_id = 2
         broker = nodes.brokers[1]
-        answer = AlterClientQuotasResponse()
+        answer = m.AlterClientQuotasResponse()
         broker.answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: answer
         changes = {USER: {"producer_byte_rate": None}}
         cluster = nodes.client()
         results = await alter_client_quotas(cluster, changes, validate_only=False)
-        [sent] = broker.asked_of(AlterClientQuotasRequest)
+        [sent] = broker.asked_of(m.AlterClientQuotasRequest)
         assert sent.entries[0].ops[0].remove
         assert "the broker's response omits user u" in str(results.errors[USER])
 
@@ -100,7 +96,7 @@ async def test_quotas_are_altered_by_the_controller() -> None:
 async def test_a_refused_description_is_an_error() -> None:
     async with ScriptedCluster() as nodes:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        answer = DescribeClientQuotasResponse(error_code=code, entries=None)
+        answer = m.DescribeClientQuotasResponse(error_code=code, entries=None)
         key = ApiKey.DESCRIBE_CLIENT_QUOTAS
         nodes.brokers[0].answers[key] = lambda _: answer
         with pytest.raises(ApiError, match="to describe client quotas is not author"):

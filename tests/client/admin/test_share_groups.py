@@ -18,17 +18,9 @@ from coterie.client.admin.groups import (
 from coterie.client.admin.share_groups import ShareOffset
 from coterie.errors import ApiError, UnsupportedByBroker, UnsupportedGroupType
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import CLIENT_ONLY, ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages import alter_share_group_offsets as alter
-from coterie.wire.messages import delete_share_group_offsets as delete
-from coterie.wire.messages import describe_share_group_offsets as offsets
-from coterie.wire.messages import share_group_describe as share
-from coterie.wire.messages import streams_group_describe as streams
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsResponse,
-)
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_coordinators import NEW, ScriptedCoordinators
 
@@ -39,11 +31,11 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def no_classic_groups(request: Any) -> DescribeGroupsResponse:
+def no_classic_groups(request: Any) -> m.DescribeGroupsResponse:
     """Return the errors of Kafka's DescribeGroups v6 for groups of other types."""
-    return DescribeGroupsResponse(
+    return m.DescribeGroupsResponse(
         groups=[
-            DescribedGroup(
+            m.DescribedGroup(
                 group_id=each,
                 error_code=NOT_FOUND,
                 error_message=f"Group {each} is not a classic group.",
@@ -53,23 +45,21 @@ def no_classic_groups(request: Any) -> DescribeGroupsResponse:
     )
 
 
-def described_shares(request: Any) -> share.ShareGroupDescribeResponse:
+def described_shares(request: Any) -> m.ShareGroupDescribeResponse:
     """Describe the groups whose id begins with "share"."""
-    member = share.ShareMember(
+    member = m.ShareMember(
         member_id="m",
         member_epoch=3,
         client_id="c",
         client_host="/h",
         subscribed_topic_names=["b", "a"],
-        assignment=share.ShareAssignment(
-            topic_partitions=[
-                share.ShareTopicPartitions(topic_name="a", partitions=[1, 0])
-            ]
+        assignment=m.ShareAssignment(
+            topic_partitions=[m.ShareTopicPartitions(topic_name="a", partitions=[1, 0])]
         ),
     )
-    return share.ShareGroupDescribeResponse(
+    return m.ShareGroupDescribeResponse(
         groups=[
-            share.DescribedShareGroup(
+            m.DescribedShareGroup(
                 group_id=each,
                 group_state="Stable",
                 group_epoch=5,
@@ -78,32 +68,32 @@ def described_shares(request: Any) -> share.ShareGroupDescribeResponse:
                 members=[member],
             )
             if each.startswith("share")
-            else share.DescribedShareGroup(group_id=each, error_code=NOT_FOUND)
+            else m.DescribedShareGroup(group_id=each, error_code=NOT_FOUND)
             for each in request.group_ids
         ]
     )
 
 
-def tasks(*partitions: int) -> streams.TaskAssignment:
-    ids = streams.TaskIds(subtopology_id="0", partitions=list(partitions))
-    standby = streams.TaskIds(subtopology_id="1", partitions=[9])
-    return streams.TaskAssignment(active_tasks=[ids], standby_tasks=[standby])
+def tasks(*partitions: int) -> m.TaskAssignment:
+    ids = m.TaskIds(subtopology_id="0", partitions=list(partitions))
+    standby = m.TaskIds(subtopology_id="1", partitions=[9])
+    return m.TaskAssignment(active_tasks=[ids], standby_tasks=[standby])
 
 
-def described_streams(request: Any) -> streams.StreamsGroupDescribeResponse:
+def described_streams(request: Any) -> m.StreamsGroupDescribeResponse:
     """Describe the groups whose id begins with "streams"."""
-    topology = streams.Topology(
+    topology = m.Topology(
         epoch=2,
         subtopologies=[
-            streams.Subtopology(
+            m.Subtopology(
                 subtopology_id="0",
                 source_topics=["a"],
-                repartition_source_topics=[streams.TopicInfo(name="r", partitions=2)],
-                state_changelog_topics=[streams.TopicInfo(name="log")],
+                repartition_source_topics=[m.TopicInfo(name="r", partitions=2)],
+                state_changelog_topics=[m.TopicInfo(name="log")],
             )
         ],
     )
-    member = streams.StreamsMember(
+    member = m.StreamsMember(
         member_id="m",
         member_epoch=7,
         client_id="c",
@@ -113,9 +103,9 @@ def described_streams(request: Any) -> streams.StreamsGroupDescribeResponse:
         assignment=tasks(1, 0),
         target_assignment=tasks(0),
     )
-    return streams.StreamsGroupDescribeResponse(
+    return m.StreamsGroupDescribeResponse(
         groups=[
-            streams.DescribedStreamsGroup(
+            m.DescribedStreamsGroup(
                 group_id=each,
                 group_state="NotReady",
                 group_epoch=7,
@@ -124,7 +114,7 @@ def described_streams(request: Any) -> streams.StreamsGroupDescribeResponse:
                 members=[member],
             )
             if each.startswith("streams")
-            else streams.DescribedStreamsGroup(group_id=each, error_code=NOT_FOUND)
+            else m.DescribedStreamsGroup(group_id=each, error_code=NOT_FOUND)
             for each in request.group_ids
         ]
     )
@@ -173,7 +163,7 @@ async def test_groups_of_all_types_are_described_in_one_call() -> None:
         scripted.consumer_groups = {"consumer-1"}
         wanted = ["share-1", "consumer-1", "streams-1"]
         described = await admin.describe_groups(wanted)
-        asked = scripted.asked(share.ShareGroupDescribeRequest)
+        asked = scripted.asked(m.ShareGroupDescribeRequest)
     types = [each.type for each in described.values.values()]
     assert types == [GroupType.SHARE, GroupType.CONSUMER, GroupType.STREAMS]
     assert not described.errors
@@ -198,11 +188,13 @@ async def test_a_group_of_an_unknown_type_is_not_missing() -> None:
 
 
 async def test_a_missing_group_is_missing_for_every_type() -> None:
-    def none(request: Any) -> DescribeGroupsResponse:
+    def none(request: Any) -> m.DescribeGroupsResponse:
         text = "Group gone not found."
-        return DescribeGroupsResponse(
+        return m.DescribeGroupsResponse(
             groups=[
-                DescribedGroup(group_id=each, error_code=NOT_FOUND, error_message=text)
+                m.DescribedGroup(
+                    group_id=each, error_code=NOT_FOUND, error_message=text
+                )
                 for each in request.groups
             ]
         )
@@ -216,13 +208,13 @@ async def test_a_missing_group_is_missing_for_every_type() -> None:
 
 
 async def test_an_error_of_a_share_group_is_its_own() -> None:
-    def refuse(request: Any) -> share.ShareGroupDescribeResponse:
+    def refuse(request: Any) -> m.ShareGroupDescribeResponse:
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         groups = [
-            share.DescribedShareGroup(group_id=each, error_code=code)
+            m.DescribedShareGroup(group_id=each, error_code=code)
             for each in request.group_ids
         ]
-        return share.ShareGroupDescribeResponse(groups=groups)
+        return m.ShareGroupDescribeResponse(groups=groups)
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.SHARE_GROUP_DESCRIBE] = refuse
@@ -233,18 +225,18 @@ async def test_an_error_of_a_share_group_is_its_own() -> None:
     assert error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def positions(request: Any) -> offsets.DescribeShareGroupOffsetsResponse:
-    of = offsets.DescribeShareGroupOffsetsResponsePartition
+def positions(request: Any) -> m.DescribeShareGroupOffsetsResponse:
+    of = m.DescribeShareGroupOffsetsResponsePartition
     partitions = [
         of(partition_index=0, start_offset=4, leader_epoch=2, lag=6),
         of(partition_index=1, start_offset=-1, leader_epoch=-1),
         of(partition_index=2, start_offset=-1, error_code=ErrorCode.NOT_COORDINATOR),
     ]
-    topic = offsets.DescribeShareGroupOffsetsResponseTopic(
+    topic = m.DescribeShareGroupOffsetsResponseTopic(
         topic_name="a", partitions=partitions
     )
-    of_group = offsets.DescribeShareGroupOffsetsResponseGroup
-    return offsets.DescribeShareGroupOffsetsResponse(
+    of_group = m.DescribeShareGroupOffsetsResponseGroup
+    return m.DescribeShareGroupOffsetsResponse(
         groups=[
             of_group(group_id="refused", error_code=30)
             if each.group_id == "refused"
@@ -258,7 +250,7 @@ async def test_positions_of_share_groups_have_start_and_lag() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS] = positions
         found = await admin.list_share_groups_offsets({"g": None, "refused": [A0]})
-        (request,) = scripted.asked(offsets.DescribeShareGroupOffsetsRequest)
+        (request,) = scripted.asked(m.DescribeShareGroupOffsetsRequest)
     group = found.one("g")
     assert group.offsets == {A0: ShareOffset(4, 2, 6), A1: None}
     assert list(group.errors) == [TopicPartition("a", 2)]
@@ -283,18 +275,18 @@ async def test_a_broker_without_share_offsets_fails_each_group() -> None:
 
 
 async def test_start_offsets_are_altered_each_with_its_outcome() -> None:
-    def altered(request: Any) -> alter.AlterShareGroupOffsetsResponse:
-        of = alter.AlterShareGroupOffsetsResponsePartition
+    def altered(request: Any) -> m.AlterShareGroupOffsetsResponse:
+        of = m.AlterShareGroupOffsetsResponsePartition
         partitions = [of(partition_index=0), of(partition_index=1, error_code=3)]
-        topic = alter.AlterShareGroupOffsetsResponseTopic(
+        topic = m.AlterShareGroupOffsetsResponseTopic(
             topic_name="a", partitions=partitions
         )
-        return alter.AlterShareGroupOffsetsResponse(responses=[topic])
+        return m.AlterShareGroupOffsetsResponse(responses=[topic])
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.ALTER_SHARE_GROUP_OFFSETS] = altered
         results = await admin.alter_share_group_offsets("g", {A0: 5, A1: 6})
-        (request,) = scripted.asked(alter.AlterShareGroupOffsetsRequest)
+        (request,) = scripted.asked(m.AlterShareGroupOffsetsRequest)
     sent = request.topics[0].partitions
     assert [(each.partition_index, each.start_offset) for each in sent] == [
         (0, 5),
@@ -304,15 +296,15 @@ async def test_start_offsets_are_altered_each_with_its_outcome() -> None:
 
 
 async def test_start_offsets_of_topics_are_deleted_each_with_its_outcome() -> None:
-    def deleted(request: Any) -> delete.DeleteShareGroupOffsetsResponse:
-        of = delete.DeleteShareGroupOffsetsResponseTopic
+    def deleted(request: Any) -> m.DeleteShareGroupOffsetsResponse:
+        of = m.DeleteShareGroupOffsetsResponseTopic
         topics = [of(topic_name="a"), of(topic_name="b", error_code=3)]
-        return delete.DeleteShareGroupOffsetsResponse(responses=topics)
+        return m.DeleteShareGroupOffsetsResponse(responses=topics)
 
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers[ApiKey.DELETE_SHARE_GROUP_OFFSETS] = deleted
         results = await admin.delete_share_group_offsets("g", ["a", "b", "a"])
-        (request,) = scripted.asked(delete.DeleteShareGroupOffsetsRequest)
+        (request,) = scripted.asked(m.DeleteShareGroupOffsetsRequest)
     assert [each.topic_name for each in request.topics] == ["a", "b"]
     assert (list(results.values), list(results.errors)) == (["a"], ["b"])
 
@@ -322,10 +314,10 @@ async def test_changes_of_a_share_group_with_members_raise_its_error() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.brokers[0].answers |= {
             ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda _: (
-                alter.AlterShareGroupOffsetsResponse(error_code=code)
+                m.AlterShareGroupOffsetsResponse(error_code=code)
             ),
             ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda _: (
-                delete.DeleteShareGroupOffsetsResponse(error_code=code)
+                m.DeleteShareGroupOffsetsResponse(error_code=code)
             ),
         }
         with pytest.raises(ApiError, match="has members"):

@@ -21,25 +21,10 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
-from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import NOBODY, ScriptedCluster
 from tests.client.scripted_broker import BRIEF, HANG_UP, IMPATIENT, SILENCE, in_turn
@@ -47,9 +32,9 @@ from tests.client.scripted_broker import BRIEF, HANG_UP, IMPATIENT, SILENCE, in_
 pytestmark = pytest.mark.asyncio
 
 
-def created(code: int = 0, **said: Any) -> CreateTopicsResponse:
-    result = CreatableTopicResult(name="t", error_code=code, configs=None, **said)
-    return CreateTopicsResponse(topics=[result])
+def created(code: int = 0, **said: Any) -> m.CreateTopicsResponse:
+    result = m.CreatableTopicResult(name="t", error_code=code, configs=None, **said)
+    return m.CreateTopicsResponse(topics=[result])
 
 
 async def test_topics_are_described_in_the_requested_order() -> None:
@@ -64,7 +49,7 @@ async def test_topics_are_described_in_the_requested_order() -> None:
         assert topic.partitions[0].replicas == (1, 2)
         assert topic.partitions[0].in_sync == (1,)
         assert results.one("a").partitions[0].leader_id == NOBODY
-        [request] = nodes.brokers[0].asked_of(MetadataRequest)
+        [request] = nodes.brokers[0].asked_of(m.MetadataRequest)
         assert not request.allow_auto_topic_creation
 
 
@@ -85,7 +70,7 @@ async def test_a_topic_that_was_just_created_is_requested_again() -> None:
         before = nodes.metadata
         asked = []
 
-        def later(request: MetadataRequest) -> Any:
+        def later(request: m.MetadataRequest) -> Any:
             asked.append([each.name for each in request.topics or []])
             answer = before(request)
             nodes.lead(1, "new", 0)
@@ -104,7 +89,7 @@ async def test_a_missing_topic_has_its_own_error() -> None:
         assert list(results.values) == ["t"]
         with pytest.raises(ApiError, match="topic gone does not exist"):
             results.one("gone")
-        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == UNKNOWN_TRIES
+        assert len(nodes.brokers[0].asked_of(m.MetadataRequest)) == UNKNOWN_TRIES
 
 
 async def test_a_topic_is_created_by_the_controller() -> None:
@@ -116,7 +101,7 @@ async def test_a_topic_is_created_by_the_controller() -> None:
         topic = NewTopic("t", 3, 1, configs={"cleanup.policy": "compact"})
         results = await create_topics(nodes.client(), [topic])
         assert results.one("t") == CreatedTopic("t", b"i" * 16, 3, 1)
-        [request] = nodes.brokers[1].asked_of(CreateTopicsRequest)
+        [request] = nodes.brokers[1].asked_of(m.CreateTopicsRequest)
         [asked] = request.topics
         assert (asked.num_partitions, asked.replication_factor) == (3, 1)
         assert [(each.name, each.value) for each in asked.configs] == [
@@ -176,7 +161,7 @@ async def test_a_change_with_a_lost_response_is_not_retried(
         broker.answers[ApiKey.CREATE_TOPICS] = lambda _: said
         with pytest.raises(error):
             await create_topics(nodes.client(IMPATIENT), [NewTopic("t", 1, 1)])
-        assert len(broker.asked_of(CreateTopicsRequest)) == 1
+        assert len(broker.asked_of(m.CreateTopicsRequest)) == 1
 
 
 async def test_the_brokers_error_message_is_included() -> None:
@@ -188,14 +173,14 @@ async def test_the_brokers_error_message_is_included() -> None:
         assert str(results.errors["t"]) == text
 
 
-def broker_settings(**settings: str) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
+def broker_settings(**settings: str) -> m.DescribeConfigsResponse:
+    return m.DescribeConfigsResponse(
         results=[
-            DescribeConfigsResult(
+            m.DescribeConfigsResult(
                 resource_type=ConfigResourceType.BROKER,
                 resource_name="1",
                 configs=[
-                    DescribeConfigsResourceResult(
+                    m.DescribeConfigsResourceResult(
                         name=name.replace("_", "."), value=value
                     )
                     for name, value in settings.items()
@@ -215,7 +200,7 @@ async def test_numbers_are_those_of_the_controller_before_kafka_2_4() -> None:
         cluster = nodes.client()
         (await create_topics(cluster, [NewTopic("t")])).all()
         (await create_topics(cluster, [NewTopic("t", 2)])).all()
-        requests = broker.asked_of(CreateTopicsRequest)
+        requests = broker.asked_of(m.CreateTopicsRequest)
     numbers = [
         (topic.num_partitions, topic.replication_factor)
         for request in requests
@@ -233,7 +218,7 @@ async def test_assigned_replicas_need_no_numbers_before_kafka_2_4() -> None:
         placed = NewTopic("t", 1, 1, assignments={0: [1]})
         results = await create_topics(cluster, [placed])
         assert results.one("t") == CreatedTopic("t")
-        [request] = broker.asked_of(CreateTopicsRequest)
+        [request] = broker.asked_of(m.CreateTopicsRequest)
         [asked] = request.topics
         assert (asked.num_partitions, asked.replication_factor) == (-1, -1)
         assert asked.assignments[0].broker_ids == [1]
@@ -245,16 +230,16 @@ async def test_topics_are_deleted_in_each_version(version: int) -> None:
         [broker] = nodes.brokers
         broker.versions[ApiKey.DELETE_TOPICS] = Versions(1, version)
         broker.answers[ApiKey.DELETE_TOPICS] = in_turn(
-            DeleteTopicsResponse(
+            m.DeleteTopicsResponse(
                 responses=[
-                    DeletableTopicResult(name="t"),
-                    DeletableTopicResult(name="u", error_code=3),
+                    m.DeletableTopicResult(name="t"),
+                    m.DeletableTopicResult(name="u", error_code=3),
                 ]
             )
         )
         results = await delete_topics(nodes.client(), ["t", "u", "t"])
         assert (list(results.values), list(results.errors)) == (["t"], ["u"])
-        [request] = broker.asked_of(DeleteTopicsRequest)
+        [request] = broker.asked_of(m.DeleteTopicsRequest)
         named = [each.name for each in request.topics] or request.topic_names
         assert named == ["t", "u"]
 

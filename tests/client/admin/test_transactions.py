@@ -20,31 +20,9 @@ from coterie.client.admin.transactions import (
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_producers import (
-    DescribedProducer,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    ProducersPartition,
-    ProducersTopic,
-)
-from coterie.wire.messages.describe_transactions import (
-    DescribedTransaction,
-    DescribeTransactionsResponse,
-    TransactionTopic,
-)
-from coterie.wire.messages.list_transactions import (
-    ListedTransaction,
-    ListTransactionsResponse,
-)
-from coterie.wire.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import ScriptedCluster
 
@@ -54,15 +32,15 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW_MS = 1_000_000
 
 
-def producers(request: DescribeProducersRequest) -> DescribeProducersResponse:
+def producers(request: m.DescribeProducersRequest) -> m.DescribeProducersResponse:
     """Return an old open transaction of producer 7, a new one of 8, and a producer 9
     without one, in every partition."""
-    return DescribeProducersResponse(
+    return m.DescribeProducersResponse(
         topics=[
-            ProducersTopic(
+            m.ProducersTopic(
                 name=topic.name,
                 partitions=[
-                    ProducersPartition(
+                    m.ProducersPartition(
                         partition_index=index,
                         active_producers=[
                             producer(7, timestamp=100, start=40),
@@ -78,8 +56,8 @@ def producers(request: DescribeProducersRequest) -> DescribeProducersResponse:
     )
 
 
-def producer(producer_id: int, timestamp: int, start: int) -> DescribedProducer:
-    return DescribedProducer(
+def producer(producer_id: int, timestamp: int, start: int) -> m.DescribedProducer:
+    return m.DescribedProducer(
         producer_id=producer_id,
         producer_epoch=3,
         coordinator_epoch=-1,
@@ -88,25 +66,25 @@ def producer(producer_id: int, timestamp: int, start: int) -> DescribedProducer:
     )
 
 
-def described(code: ErrorCode = ErrorCode.NONE) -> DescribeTransactionsResponse:
+def described(code: ErrorCode = ErrorCode.NONE) -> m.DescribeTransactionsResponse:
     """Return the transaction of producer 7 with one partition, or an error."""
-    return DescribeTransactionsResponse(
+    return m.DescribeTransactionsResponse(
         transaction_states=[
-            DescribedTransaction(
+            m.DescribedTransaction(
                 error_code=code,
                 transactional_id="payments",
                 transaction_state="Ongoing",
                 producer_id=7,
-                topics=[TransactionTopic(topic="t", partitions=[0])],
+                topics=[m.TransactionTopic(topic="t", partitions=[0])],
             )
         ]
     )
 
 
-def listed(*ids: str) -> ListTransactionsResponse:
-    return ListTransactionsResponse(
+def listed(*ids: str) -> m.ListTransactionsResponse:
+    return m.ListTransactionsResponse(
         transaction_states=[
-            ListedTransaction(
+            m.ListedTransaction(
                 transactional_id=each, producer_id=7, transaction_state="Ongoing"
             )
             for each in ids
@@ -115,7 +93,7 @@ def listed(*ids: str) -> ListTransactionsResponse:
 
 
 async def find(
-    *, known: ListTransactionsResponse, description: DescribeTransactionsResponse
+    *, known: m.ListTransactionsResponse, description: m.DescribeTransactionsResponse
 ) -> dict[TopicPartition, Any]:
     """Search both partitions; return the outcome of each."""
     async with ScriptedCluster() as nodes:
@@ -159,7 +137,7 @@ async def test_an_error_of_the_coordinator_is_no_hanging_transaction() -> None:
 
 
 async def test_a_node_that_cannot_list_fails_the_search() -> None:
-    refused = ListTransactionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    refused = m.ListTransactionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     with pytest.raises(ApiError, match="cannot list transactions: INVALID_REQUEST"):
         await find(known=refused, description=described())
 
@@ -200,24 +178,24 @@ async def test_a_filter_that_a_broker_does_not_know_fails_the_call() -> None:
 
 def answering_markers(
     monkeypatch: pytest.MonkeyPatch, code_of: Callable[[int], int]
-) -> list[WriteTxnMarkersRequest]:
+) -> list[m.WriteTxnMarkersRequest]:
     """Answer WriteTxnMarkers, which scripted brokers cannot read, by a code for each
     producer id; return the requests."""
-    sent: list[WriteTxnMarkersRequest] = []
+    sent: list[m.WriteTxnMarkersRequest] = []
 
     async def call(cluster: Cluster, request: Any, *_: Any, **__: Any) -> Any:
-        if not isinstance(request, WriteTxnMarkersRequest):
+        if not isinstance(request, m.WriteTxnMarkersRequest):
             return await original(cluster, request, *_, **__)
         sent.append(request)
-        return WriteTxnMarkersResponse(
+        return m.WriteTxnMarkersResponse(
             markers=[
-                WritableTxnMarkerResult(
+                m.WritableTxnMarkerResult(
                     producer_id=marker.producer_id,
                     topics=[
-                        WritableTxnMarkerTopicResult(
+                        m.WritableTxnMarkerTopicResult(
                             name=topic.name,
                             partitions=[
-                                WritableTxnMarkerPartitionResult(
+                                m.WritableTxnMarkerPartitionResult(
                                     partition_index=index,
                                     error_code=code_of(marker.producer_id),
                                 )

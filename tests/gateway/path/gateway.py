@@ -28,7 +28,7 @@ from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WAIT_S, WireClient
 
 HOST: Final = "127.0.0.1"
@@ -174,7 +174,7 @@ class ThreadGateway:
     def copy_topics(self) -> None:
         """Add the topics of upstream, with their ids, to the catalog."""
         with WireClient(*self.brokers[0][1:], tls=self._options.ssl) as client:
-            listed = client.call(MetadataRequest(topics=None), 10).topics
+            listed = client.call(m.MetadataRequest(topics=None), 10).topics
         broker = self.assembly.broker
 
         async def stage() -> None:

@@ -9,31 +9,10 @@ from typing import Any, Final
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.gateway.path.gateway import ThreadGateway, brokers_of
@@ -50,7 +29,7 @@ def upstream() -> Iterator[ThreadServer]:
     with ThreadServer(node_count=2) as server:
         with server.client() as client:
             topics = [
-                CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+                m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
                 for name in (
                     "t",
                     "large-12",
@@ -61,7 +40,7 @@ def upstream() -> Iterator[ThreadServer]:
                     "bytes",
                 )
             ]
-            client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
+            client.call(m.CreateTopicsRequest(topics=topics, timeout_ms=10_000))
         yield server
 
 
@@ -71,49 +50,51 @@ def gateway(upstream: ThreadServer) -> Iterator[ThreadGateway]:
         yield running
 
 
-def produce(topic: str, value: bytes, *, acks: int = -1) -> ProduceRequest:
-    data = PartitionProduceData(
+def produce(topic: str, value: bytes, *, acks: int = -1) -> m.ProduceRequest:
+    data = m.PartitionProduceData(
         index=0, records=encode_batch([LogRecord(0, 1_000, None, value)])
     )
-    return ProduceRequest(
+    return m.ProduceRequest(
         acks=acks,
         timeout_ms=10_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        topic_data=[m.TopicProduceData(name=topic, partition_data=[data])],
     )
 
 
-def commit(group_id: str) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+def commit(group_id: str) -> m.OffsetCommitRequest:
+    partition = m.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    return m.OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
-def fetch(topic: str, *, wait_ms: int = 0, min_bytes: int = 0) -> FetchRequest:
-    partition = FetchPartition(
+def fetch(topic: str, *, wait_ms: int = 0, min_bytes: int = 0) -> m.FetchRequest:
+    partition = m.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=10_000_000
     )
-    return FetchRequest(
+    return m.FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=min_bytes,
         max_bytes=10_000_000,
-        topics=[FetchTopic(topic=topic, partitions=[partition])],
+        topics=[m.FetchTopic(topic=topic, partitions=[partition])],
     )
 
 
 def topic_id(client: WireClient, topic: str) -> bytes:
-    listed = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    listed = client.call(
+        m.MetadataRequest(topics=[m.MetadataRequestTopic(name=topic)]), 12
+    )
     found: bytes = listed.topics[0].topic_id
     return found
 
 
-def heartbeat(group_id: str = "g") -> HeartbeatRequest:
-    return HeartbeatRequest(group_id=group_id, member_id="m")
+def heartbeat(group_id: str = "g") -> m.HeartbeatRequest:
+    return m.HeartbeatRequest(group_id=group_id, member_id="m")
 
 
 def end_offset(client: WireClient, topic: str) -> int:
-    partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    request = ListOffsetsRequest(
-        topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
+    partition = m.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = m.ListOffsetsRequest(
+        topics=[m.ListOffsetsTopic(name=topic, partitions=[partition])]
     )
     offset: int = client.call(request).topics[0].partitions[0].offset
     return offset
@@ -126,14 +107,14 @@ def test_forwarded_and_group_requests_are_answered_in_order(
     gateway: ThreadGateway,
 ) -> None:
     requests = [
-        MetadataRequest(),
+        m.MetadataRequest(),
         heartbeat(),
         heartbeat(),
         fetch("t"),
         heartbeat(),
-        MetadataRequest(),
-        MetadataRequest(),
-        FindCoordinatorRequest(coordinator_keys=["g"]),
+        m.MetadataRequest(),
+        m.MetadataRequest(),
+        m.FindCoordinatorRequest(coordinator_keys=["g"]),
         fetch("t"),
     ]
     with gateway.client(0) as client:
@@ -157,7 +138,7 @@ def test_a_group_response_waits_for_an_earlier_fetch(gateway: ThreadGateway) -> 
     with gateway.client(0) as client:
         client.send(fetch("t", wait_ms=300, min_bytes=1_000_000), FETCH_VERSION)
         client.send(heartbeat())
-        client.send(MetadataRequest())
+        client.send(m.MetadataRequest())
 
         assert client.receive().error_code == 0
         assert client.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -166,10 +147,10 @@ def test_a_group_response_waits_for_an_earlier_fetch(gateway: ThreadGateway) -> 
 
 def test_requests_may_arrive_byte_by_byte(gateway: ThreadGateway) -> None:
     requests: list[tuple[Any, int | None]] = [
-        (MetadataRequest(), None),
+        (m.MetadataRequest(), None),
         (heartbeat(), None),
         (produce("bytes", b"value"), PRODUCE_VERSION),
-        (FindCoordinatorRequest(coordinator_keys=["g"]), None),
+        (m.FindCoordinatorRequest(coordinator_keys=["g"]), None),
         (produce("bytes", b"value", acks=0), PRODUCE_VERSION),
         (fetch("bytes"), FETCH_VERSION),
     ]
@@ -210,7 +191,7 @@ def test_produce_without_acks_has_no_response(gateway: ThreadGateway) -> None:
         client._sent.clear()
         client.socket.sendall(frame * 3)
 
-        assert client.call(MetadataRequest()).brokers
+        assert client.call(m.MetadataRequest()).brokers
         eventually(lambda: end_offset(client, "acks0") == 3, expected="three records")
 
 
@@ -229,11 +210,11 @@ def test_records_without_acks_survive_that_the_client_closes(
 def test_records_behind_a_waiting_group_request_survive_that_the_client_closes(
     gateway: ThreadGateway, upstream: ThreadServer
 ) -> None:
-    join = JoinGroupRequest(
+    join = m.JoinGroupRequest(
         group_id="waits",
         protocol_type="p",
         session_timeout_ms=10_000,
-        protocols=[JoinGroupRequestProtocol(name="p")],
+        protocols=[m.JoinGroupRequestProtocol(name="p")],
     )
     with gateway.client(0) as client:
         client.call(heartbeat())
@@ -281,9 +262,12 @@ def test_every_port_describes_the_gateway(
 ) -> None:
     with gateway.client(broker) as client:
         versions = client.call(
-            ApiVersionsRequest(client_software_name="c", client_software_version="1"), 4
+            m.ApiVersionsRequest(client_software_name="c", client_software_version="1"),
+            4,
         )
-        listed = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        listed = client.call(
+            m.MetadataRequest(topics=[m.MetadataRequestTopic(name="t")])
+        )
     ranges = {each.api_key: each.max_version for each in versions.api_keys}
     assert ranges[ApiKey.FETCH] == 18
     addresses = {each.node_id: (each.host, each.port) for each in listed.brokers}
@@ -297,9 +281,9 @@ def test_every_port_describes_the_gateway(
 
 def test_a_group_is_served_at_the_coordination_port(gateway: ThreadGateway) -> None:
     with gateway.client(1) as client:
-        request = FindCoordinatorRequest(coordinator_keys=["simple"])
+        request = m.FindCoordinatorRequest(coordinator_keys=["simple"])
         found = client.call(request).coordinators[0]
-        old = client.call(FindCoordinatorRequest(key="simple"), 3)
+        old = client.call(m.FindCoordinatorRequest(key="simple"), 3)
     assert (found.error_code, found.node_id) == (0, gateway.own.node_id)
     assert (
         (old.host, old.port)
@@ -309,10 +293,10 @@ def test_a_group_is_served_at_the_coordination_port(gateway: ThreadGateway) -> N
             gateway.port,
         )
     )
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-    commit = OffsetCommitRequest(
+    partition = m.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    commit = m.OffsetCommitRequest(
         group_id="simple",
-        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+        topics=[m.OffsetCommitRequestTopic(name="t", partitions=[partition])],
     )
     with gateway.client() as client:
         committed = client.call(commit, 9)
@@ -324,7 +308,7 @@ def test_the_coordinator_of_a_transaction_is_a_brokers_port(
 ) -> None:
     keys = [f"transaction-{number}" for number in range(6)]
     with gateway.client() as client:
-        request = FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
+        request = m.FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
         found = client.call(request).coordinators
     assert {(each.node_id, each.port) for each in found} == {
         (1, gateway.port + 1),
@@ -362,14 +346,14 @@ def test_an_invalid_request_closes_only_its_connection(
 ) -> None:
     padding = bytes(12) if len(bad) < 12 else b""
     with gateway.client(0) as client, gateway.client(0) as other:
-        client.send(MetadataRequest())
+        client.send(m.MetadataRequest())
         client.send(heartbeat())
         client.socket.sendall(bad + padding)
 
         assert client.receive().brokers
         assert client.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert client.is_closed()
-        assert other.call(MetadataRequest()).brokers
+        assert other.call(m.MetadataRequest()).brokers
 
 
 def test_random_bytes_never_harm_other_connections(gateway: ThreadGateway) -> None:
@@ -377,7 +361,9 @@ def test_random_bytes_never_harm_other_connections(gateway: ThreadGateway) -> No
     with gateway.client(0) as other:
         for number in range(60):
             with gateway.client(None if number % 3 else 0) as client:
-                data, _ = client.frame(chance.choice([MetadataRequest(), heartbeat()]))
+                data, _ = client.frame(
+                    chance.choice([m.MetadataRequest(), heartbeat()])
+                )
                 for _ in range(4):
                     data += client.frame(produce("t", b"v"), PRODUCE_VERSION)[0]
                 broken = bytearray(data)
@@ -385,5 +371,5 @@ def test_random_bytes_never_harm_other_connections(gateway: ThreadGateway) -> No
                     broken[chance.randrange(len(broken))] = chance.randrange(256)
                 client.socket.sendall(broken)
                 client.socket.shutdown(socket.SHUT_WR)
-            assert other.call(MetadataRequest()).brokers
+            assert other.call(m.MetadataRequest()).brokers
             assert other.call(heartbeat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID

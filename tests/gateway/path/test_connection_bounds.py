@@ -10,9 +10,9 @@ import pytest
 from coterie.gateway.path.connection import EXPECTED_MAX, ClientSide
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.path.time_limits import CLOSE_S
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.framing import RequestHeaderV0, write_request
-from coterie.wire.messages.join_group import JoinGroupRequest
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.fake_upstream import FakeUpstream
 from tests.gateway.path.gateway import ThreadGateway
@@ -109,7 +109,7 @@ def test_waiting_requests_are_not_copied_for_each_response(
 def test_waiting_records_of_a_client_that_has_closed_need_no_upstream(
     gateway: ThreadGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    join = JoinGroupRequest(
+    join = m.JoinGroupRequest(
         group_id="parked", protocol_type="p", session_timeout_ms=10_000
     )
     acks_0 = request(1, ApiKey.PRODUCE, body=bytes(10))

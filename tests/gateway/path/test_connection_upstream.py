@@ -10,13 +10,11 @@ import pytest
 
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.path.connection import EXPECTED_MAX
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.produce import NodeEndpoint
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.fake_upstream import BROKER_ID, FakeUpstream
 from tests.gateway.path.gateway import ThreadGateway
@@ -49,7 +47,7 @@ def request(correlation_id: int, key: int = 35, body: bytes = b"") -> bytes:
 
 
 def heartbeat(client: WireClient) -> int:
-    sent = HeartbeatRequest(group_id="g", member_id="m")
+    sent = m.HeartbeatRequest(group_id="g", member_id="m")
     code: int = client.call(sent).error_code
     return code
 
@@ -105,12 +103,12 @@ def test_leaders_in_fetch_responses_have_addresses_of_the_gateway_or_none(
     gateway: ThreadGateway, upstream: FakeUpstream
 ) -> None:
     broker = upstream.broker
-    leader = NodeEndpoint(node_id=BROKER_ID, host=broker.host, port=broker.port)
-    body = b"\0" + encode(FetchResponse(node_endpoints=[leader]), 17)
+    leader = m.NodeEndpoint(node_id=BROKER_ID, host=broker.host, port=broker.port)
+    body = b"\0" + encode(m.FetchResponse(node_endpoints=[leader]), 17)
 
     with gateway.client(0) as client:
         for _ in range(2):
-            client.send(FetchRequest(), 17)
+            client.send(m.FetchRequest(), 17)
         connection = upstream.accept()
         connection.answer(connection.receive().correlation_id, body)
         whole = client.receive()

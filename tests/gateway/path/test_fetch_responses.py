@@ -10,66 +10,60 @@ from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.fetch_responses import FetchRewrite, FetchWalk
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import SIZE_BYTES, frame_of, read_response, write_response
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
-)
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 LEADERS = [
-    NodeEndpoint(node_id=2, host="up-2", port=2222),
-    NodeEndpoint(node_id=3, host="up-3", port=3333, rack="r"),
+    m.NodeEndpoint(node_id=2, host="up-2", port=2222),
+    m.NodeEndpoint(node_id=3, host="up-3", port=3333, rack="r"),
 ]
 
 
-def response(leaders: list[NodeEndpoint]) -> FetchResponse:
+def response(leaders: list[m.NodeEndpoint]) -> m.FetchResponse:
     """Return a response with everything that precedes the leaders."""
-    moved = PartitionData(
+    moved = m.PartitionData(
         partition_index=0,
         error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
+        current_leader=m.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
         records=None,
     )
     moved.diverging_epoch.epoch = 4
-    full = PartitionData(
+    full = m.PartitionData(
         partition_index=1,
         aborted_transactions=[
-            AbortedTransaction(producer_id=at, first_offset=at) for at in range(3)
+            m.AbortedTransaction(producer_id=at, first_offset=at) for at in range(3)
         ],
         records=b"\0\1\0" * 50,
     )
-    empty = PartitionData(partition_index=2, aborted_transactions=[], records=b"")
-    return FetchResponse(
+    empty = m.PartitionData(partition_index=2, aborted_transactions=[], records=b"")
+    return m.FetchResponse(
         session_id=9,
         responses=[
-            FetchableTopicResponse(topic_id=b"1" * 16, partitions=[moved, full]),
-            FetchableTopicResponse(topic_id=b"2" * 16, partitions=[]),
-            FetchableTopicResponse(topic_id=b"3" * 16, partitions=[empty]),
+            m.FetchableTopicResponse(topic_id=b"1" * 16, partitions=[moved, full]),
+            m.FetchableTopicResponse(topic_id=b"2" * 16, partitions=[]),
+            m.FetchableTopicResponse(topic_id=b"3" * 16, partitions=[empty]),
         ],
         node_endpoints=leaders,
     )
 
 
-def frame(version: int, leaders: list[NodeEndpoint]) -> bytes:
+def frame(version: int, leaders: list[m.NodeEndpoint]) -> bytes:
     return write_response(5, encode(response(leaders), version), tagged=True)
 
 
-def read(framed: bytes, version: int) -> FetchResponse:
+def read(framed: bytes, version: int) -> m.FetchResponse:
     payload = framed[SIZE_BYTES:]
     assert len(payload) == int.from_bytes(framed[:SIZE_BYTES])
     correlation_id, at = read_response(payload, tagged=True)
     assert correlation_id == 5
-    decoded, end = decode(FetchResponse, version, payload, at)
+    decoded, end = decode(m.FetchResponse, version, payload, at)
     assert end == len(payload)
     return decoded
 
 
-def move(leaders: list[NodeEndpoint]) -> None:
+def move(leaders: list[m.NodeEndpoint]) -> None:
     for each in leaders:
         each.host, each.port = f"gateway-for-{each.node_id}", each.port + 1
 
@@ -86,15 +80,15 @@ def test_a_whole_response_gets_the_gateways_addresses(version: int) -> None:
     found = read(rewrite(frame(version, LEADERS)), version)
 
     moved = [
-        NodeEndpoint(node_id=2, host="gateway-for-2", port=2223),
-        NodeEndpoint(node_id=3, host="gateway-for-3", port=3334, rack="r"),
+        m.NodeEndpoint(node_id=2, host="gateway-for-2", port=2223),
+        m.NodeEndpoint(node_id=3, host="gateway-for-3", port=3334, rack="r"),
     ]
     assert found == response(moved)
 
 
-@pytest.mark.parametrize("sent", [response([]), FetchResponse(error_code=70)])
+@pytest.mark.parametrize("sent", [response([]), m.FetchResponse(error_code=70)])
 def test_a_whole_response_without_leaders_is_the_same_object(
-    sent: FetchResponse,
+    sent: m.FetchResponse,
 ) -> None:
     whole = write_response(5, encode(sent, 16), tagged=True)
 
@@ -104,7 +98,7 @@ def test_a_whole_response_without_leaders_is_the_same_object(
 @pytest.mark.parametrize("leaders", [[], LEADERS], ids=["none", "some"])
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_a_response_in_parts_keeps_its_size_and_loses_its_leaders(
-    leaders: list[NodeEndpoint], size: int
+    leaders: list[m.NodeEndpoint], size: int
 ) -> None:
     whole = frame(17, leaders)
     parts = [whole[at : at + size] for at in range(0, len(whole), size)]

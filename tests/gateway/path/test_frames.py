@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.frames import REQUEST_HEAD, read_acks
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
-from coterie.wire.messages.produce import ProduceRequest
 
 
 @given(
@@ -28,10 +28,10 @@ def test_acks_are_read_as_soon_as_they_have_arrived(
     acks: int,
     before: bytes,
 ) -> None:
-    request = ProduceRequest(
+    request = m.ProduceRequest(
         transactional_id=transactional_id, acks=acks, timeout_ms=1_000
     )
-    flexible = version in ProduceRequest.FLEXIBLE
+    flexible = version in m.ProduceRequest.FLEXIBLE
     body = encode(request, version)
     frame = write_request(
         RequestHeaderV0(ApiKey.PRODUCE, version, 9), client_id, body, flexible=flexible

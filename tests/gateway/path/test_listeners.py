@@ -9,7 +9,7 @@ import pytest
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.listeners import Listeners
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.fake_upstream import FakeUpstream
 from tests.gateway.path.gateway import HOST, ThreadGateway
@@ -29,7 +29,7 @@ def gateway(upstream: FakeUpstream) -> Iterator[ThreadGateway]:
 
 
 def heartbeat(client: WireClient) -> int:
-    sent = HeartbeatRequest(group_id="g", member_id="m")
+    sent = m.HeartbeatRequest(group_id="g", member_id="m")
     code: int = client.call(sent).error_code
     return code
 

@@ -15,10 +15,8 @@ from coterie.broker.runtime.system import steady_clock
 from coterie.broker.server.connections import Connections
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.metadata import MetadataRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.broker.server.secured import (
     Certificates,
@@ -63,13 +61,13 @@ def gateway(secured: ThreadServer) -> Iterator[ThreadGateway]:
 
 
 def heartbeat(client: WireClient) -> int:
-    sent = HeartbeatRequest(group_id="g", member_id="m")
+    sent = m.HeartbeatRequest(group_id="g", member_id="m")
     code: int = client.call(sent).error_code
     return code
 
 
-def _authenticate(token: bytes) -> SaslAuthenticateRequest:
-    return SaslAuthenticateRequest(auth_bytes=token)
+def _authenticate(token: bytes) -> m.SaslAuthenticateRequest:
+    return m.SaslAuthenticateRequest(auth_bytes=token)
 
 
 async def _abort(connections: Connections) -> None:
@@ -102,8 +100,8 @@ def test_tls_on_both_sides(certificates: Certificates) -> None:
         ) as alice,
     ):
         for client in (anonymous, alice):
-            client.send(MetadataRequest())
-            client.send(HeartbeatRequest(group_id="g", member_id="m"))
+            client.send(m.MetadataRequest())
+            client.send(m.HeartbeatRequest(group_id="g", member_id="m"))
             assert client.receive().brokers
             assert client.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
         names = sorted(each.name for each in principals(gateway))
@@ -143,7 +141,7 @@ def test_sasl_is_forwarded_and_names_the_principal(
     with gateway.client(broker) as client:
         assert sign_in(client, mechanism=mechanism).error_code == 0
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert client.call(MetadataRequest()).brokers
+        assert client.call(m.MetadataRequest()).brokers
         assert Principal("User", "alice") in principals(gateway)
         assert ANONYMOUS not in principals(gateway)
 
@@ -153,12 +151,12 @@ def test_bare_tokens_are_forwarded(gateway: ThreadGateway) -> None:
         assert handshake(client, "PLAIN", 0).error_code == 0
         assert send_bare(client, plain_token("alice", "alice's secret")) == b""
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert client.call(MetadataRequest()).brokers
+        assert client.call(m.MetadataRequest()).brokers
 
 
 def test_a_request_for_a_group_needs_authentication(gateway: ThreadGateway) -> None:
     with gateway.client() as client:
-        client.send(HeartbeatRequest(group_id="g", member_id="m"))
+        client.send(m.HeartbeatRequest(group_id="g", member_id="m"))
         assert client.is_closed()
 
 
@@ -169,7 +167,7 @@ def test_a_request_for_a_group_does_not_overtake_the_authentication(
         assert handshake(client, "PLAIN").error_code == 0
         token = plain_token("alice", "wrong")
         sent = client.frame(_authenticate(token), 2)[0]
-        sent += client.frame(HeartbeatRequest(group_id="g", member_id="m"))[0]
+        sent += client.frame(m.HeartbeatRequest(group_id="g", member_id="m"))[0]
         client.socket.sendall(sent)
 
         code = client.receive().error_code
@@ -184,8 +182,8 @@ def test_a_pipelined_request_is_served_after_the_authentication(
         assert handshake(client, "PLAIN").error_code == 0
         token = plain_token("alice", "alice's secret")
         sent = client.frame(_authenticate(token), 2)[0]
-        sent += client.frame(HeartbeatRequest(group_id="g", member_id="m"))[0]
-        sent += client.frame(MetadataRequest())[0]
+        sent += client.frame(m.HeartbeatRequest(group_id="g", member_id="m"))[0]
+        sent += client.frame(m.MetadataRequest())[0]
         client.socket.sendall(sent)
 
         assert client.receive().error_code == 0
@@ -226,7 +224,7 @@ def test_authenticated_coordination_closes_only_to_forward(tmp_path: Path) -> No
         eventually(lambda: side._upstream is None, expected="upstream is lost")
 
         assert heartbeat(client) == ErrorCode.UNKNOWN_MEMBER_ID
-        client.send(MetadataRequest())
+        client.send(m.MetadataRequest())
         assert client.is_closed()
 
 
@@ -240,5 +238,5 @@ def test_a_failed_reauthentication_ends_the_requests_for_groups(
         (side,) = gateway.sides() - before
         assert side._exchange is not None
         side._exchange._principal = None
-        client.send(HeartbeatRequest(group_id="g", member_id="m"))
+        client.send(m.HeartbeatRequest(group_id="g", member_id="m"))
         assert client.is_closed()

@@ -22,6 +22,7 @@ from coterie.gateway.path.rewriting import (
 from coterie.gateway.view import FORMER_MS, FormerNode, NodeInfo, View, node_id_of
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
@@ -31,39 +32,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
     write_response,
-)
-from coterie.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from coterie.wire.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterResponse,
-)
-from coterie.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseTopic,
-)
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsResponse
-from coterie.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from coterie.wire.messages.produce import (
-    NodeEndpoint,
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
 )
 from coterie.wire.schema import Message
 from tests.wire.judges import KioJudge
@@ -96,12 +64,12 @@ def make_rewriting(
     )
 
 
-def frame_of_find_coordinator(version: int, request: FindCoordinatorRequest) -> bytes:
+def frame_of_find_coordinator(version: int, request: m.FindCoordinatorRequest) -> bytes:
     return write_request(
         RequestHeaderV0(ApiKey.FIND_COORDINATOR, version, 1),
         "client",
         encode(request, version),
-        flexible=version in FindCoordinatorRequest.FLEXIBLE,
+        flexible=version in m.FindCoordinatorRequest.FLEXIBLE,
     )
 
 
@@ -109,11 +77,11 @@ def rewrite_of(
     rewriting: Rewriting,
     key: int,
     version: int,
-    request: FindCoordinatorRequest | None = None,
+    request: m.FindCoordinatorRequest | None = None,
 ) -> Rewrite:
     """Return the function for a response; `request` is the one of FindCoordinator."""
     if key == ApiKey.FIND_COORDINATOR:
-        request = request or FindCoordinatorRequest(key="t", key_type=1)
+        request = request or m.FindCoordinatorRequest(key="t", key_type=1)
         found = frame_of_find_coordinator(version, request)
         rewrite = rewriting.of_coordinators(found)
     else:
@@ -126,7 +94,7 @@ def rewritten(
     response: Message,
     version: int,
     rewriting: Rewriting | None = None,
-    request: FindCoordinatorRequest | None = None,
+    request: m.FindCoordinatorRequest | None = None,
 ) -> dict[str, Any]:
     """Return what a client reads after the response was rewritten."""
     key = ApiKey(response.API_KEY)
@@ -143,19 +111,19 @@ def rewritten(
     return read
 
 
-def metadata() -> MetadataResponse:
-    partition = MetadataResponsePartition(
+def metadata() -> m.MetadataResponse:
+    partition = m.MetadataResponsePartition(
         partition_index=0, leader_id=3, replica_nodes=[3, 1], isr_nodes=[3]
     )
-    return MetadataResponse(
+    return m.MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=3, host="up-3", port=3333, rack="r"),
-            MetadataResponseBroker(node_id=1, host="up-1", port=1111),
+            m.MetadataResponseBroker(node_id=3, host="up-3", port=3333, rack="r"),
+            m.MetadataResponseBroker(node_id=1, host="up-1", port=1111),
         ],
         cluster_id="cluster",
         controller_id=3,
         topics=[
-            MetadataResponseTopic(
+            m.MetadataResponseTopic(
                 name=name, topic_id=bytes(range(16)), partitions=[partition]
             )
             for name in ("first", TOPIC, "x" * len(TOPIC))
@@ -235,10 +203,10 @@ def test_node_ids_do_not_depend_on_other_nodes() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_describe_cluster_has_the_gateways_addresses(version: int) -> None:
-    response = DescribeClusterResponse(
+    response = m.DescribeClusterResponse(
         cluster_id="cluster",
         controller_id=1,
-        brokers=[DescribeClusterBroker(broker_id=1, host="up-1", port=1111)],
+        brokers=[m.DescribeClusterBroker(broker_id=1, host="up-1", port=1111)],
     )
 
     brokers = rewritten(response, version)["brokers"]
@@ -249,20 +217,20 @@ def test_describe_cluster_has_the_gateways_addresses(version: int) -> None:
 
 def test_describe_topic_partitions_marks_the_gateways_topic_as_internal() -> None:
     topics = [
-        DescribeTopicPartitionsResponseTopic(name=name, topic_id=bytes(range(16)))
+        m.DescribeTopicPartitionsResponseTopic(name=name, topic_id=bytes(range(16)))
         for name in ("first", TOPIC)
     ]
 
-    read = rewritten(DescribeTopicPartitionsResponse(topics=topics), 0)
+    read = rewritten(m.DescribeTopicPartitionsResponse(topics=topics), 0)
 
     assert [topic["isinternal"] for topic in read["topics"]] == [False, True]
 
 
 def test_the_cursor_at_the_gateways_topic_stays() -> None:
     # `rewritten` refuses bytes after the response.
-    cursor = Cursor(topic_name=TOPIC, partition_index=7)
+    cursor = m.Cursor(topic_name=TOPIC, partition_index=7)
 
-    read = rewritten(DescribeTopicPartitionsResponse(next_cursor=cursor), 0)
+    read = rewritten(m.DescribeTopicPartitionsResponse(next_cursor=cursor), 0)
 
     assert read["nextcursor"] == {"topicname": TOPIC, "partitionindex": 7}
 
@@ -270,7 +238,7 @@ def test_the_cursor_at_the_gateways_topic_stays() -> None:
 def test_a_request_for_too_many_coordinators_is_invalid() -> None:
     def read(count: int) -> object:
         keys = [""] * count
-        request = FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
+        request = m.FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
         header = RequestHeaderV0(request.API_KEY, 4, CORRELATION_ID)
         body = encode(request, 4)
         frame = write_request(header, "c", body, flexible=True)
@@ -283,12 +251,12 @@ def test_a_request_for_too_many_coordinators_is_invalid() -> None:
 
 def test_a_broker_with_a_negative_id_is_no_valid_response() -> None:
     with pytest.raises(MalformedFrame, match="-2"):
-        rewritten(FindCoordinatorResponse(node_id=-2, host="up", port=1), 3)
+        rewritten(m.FindCoordinatorResponse(node_id=-2, host="up", port=1), 3)
 
 
 @pytest.mark.parametrize("version", range(1, 4))
 def test_find_coordinator_has_the_address_of_the_brokers_port(version: int) -> None:
-    response = FindCoordinatorResponse(node_id=5, host="up-5", port=5555)
+    response = m.FindCoordinatorResponse(node_id=5, host="up-5", port=5555)
     read = rewritten(response, version)
 
     assert (read["nodeid"], read["host"], read["port"]) == (5, "gw-a", 9001)
@@ -297,10 +265,10 @@ def test_find_coordinator_has_the_address_of_the_brokers_port(version: int) -> N
 @pytest.mark.parametrize("version", range(4, 7))
 def test_find_coordinator_of_many_keeps_errors(version: int) -> None:
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    response = FindCoordinatorResponse(
+    response = m.FindCoordinatorResponse(
         coordinators=[
-            Coordinator(key="t", node_id=5, host="up-5", port=5555, error_message=""),
-            Coordinator(
+            m.Coordinator(key="t", node_id=5, host="up-5", port=5555, error_message=""),
+            m.Coordinator(
                 key="u", node_id=-1, port=-1, error_code=error, error_message=""
             ),
         ]
@@ -323,17 +291,17 @@ def test_every_second_lookup_of_a_moved_coordinator_has_an_unknown_id(
     rewriting = make_rewriting(addresses=addresses)
 
     def look_up(key: str) -> tuple[int, str, int]:
-        response = FindCoordinatorResponse(
+        response = m.FindCoordinatorResponse(
             node_id=5,
             host="up-5",
             port=5555,
             coordinators=[
-                Coordinator(
+                m.Coordinator(
                     key=key, node_id=5, host="up-5", port=5555, error_message=""
                 )
             ],
         )
-        request = FindCoordinatorRequest(
+        request = m.FindCoordinatorRequest(
             key=key, key_type=key_type, coordinator_keys=[key]
         )
         read = rewritten(response, version, rewriting, request)
@@ -351,13 +319,13 @@ def test_every_second_lookup_of_a_moved_coordinator_has_an_unknown_id(
 
 @pytest.mark.parametrize("version", [10, 11, 12])
 def test_produce_directs_to_the_new_leaders_port(version: int) -> None:
-    partition = PartitionProduceResponse(
+    partition = m.PartitionProduceResponse(
         index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, base_offset=-1
     )
     partition.current_leader.leader_id = 2
-    response = ProduceResponse(
-        responses=[TopicProduceResponse(name="t", partition_responses=[partition])],
-        node_endpoints=[NodeEndpoint(node_id=2, host="up-2", port=2222)],
+    response = m.ProduceResponse(
+        responses=[m.TopicProduceResponse(name="t", partition_responses=[partition])],
+        node_endpoints=[m.NodeEndpoint(node_id=2, host="up-2", port=2222)],
     )
 
     read = rewritten(response, version)
@@ -373,7 +341,7 @@ def test_produce_directs_to_the_new_leaders_port(version: int) -> None:
 
 def test_a_produce_response_without_addresses_is_the_same_object() -> None:
     rewrite = make_rewriting().of(ApiKey.PRODUCE, 12)
-    frame = write_response(1, encode(ProduceResponse(), 12), tagged=True)
+    frame = write_response(1, encode(m.ProduceResponse(), 12), tagged=True)
 
     assert rewrite is not None
     assert rewrite(frame) is frame
@@ -383,12 +351,12 @@ def test_a_produce_response_without_addresses_is_the_same_object() -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_a_broker_lists_only_groups_that_it_coordinates(version: int) -> None:
     groups = [
-        ListedGroup(group_id=kind, protocol_type=kind)
+        m.ListedGroup(group_id=kind, protocol_type=kind)
         for kind in ("consumer", "share", "", "streams", "connect")
     ]
 
     read = rewritten(
-        ListGroupsResponse(groups=groups),
+        m.ListGroupsResponse(groups=groups),
         version,
         make_rewriting(is_coordination=False),
     )
@@ -399,7 +367,7 @@ def test_a_broker_lists_only_groups_that_it_coordinates(version: int) -> None:
 # ApiVersions.
 
 
-def upstream_versions() -> ApiVersionsResponse:
+def upstream_versions() -> m.ApiVersionsResponse:
     """Return the response of a broker without the consumer protocol, that has newer
     versions of other APIs, and share groups."""
     ranges = {
@@ -412,23 +380,23 @@ def upstream_versions() -> ApiVersionsResponse:
         ApiKey.OFFSET_COMMIT: (0, 7),
         71: (0, 0),
     } | dict.fromkeys(REFUSED, (0, 1))
-    return ApiVersionsResponse(
+    return m.ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=low, max_version=high)
+            m.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in ranges.items()
         ],
         supported_features=[
-            SupportedFeatureKey(
+            m.SupportedFeatureKey(
                 name="transaction.version", min_version=1, max_version=2
             ),
-            SupportedFeatureKey(name="share.version", min_version=1, max_version=1),
-            SupportedFeatureKey(name="group.version", min_version=0, max_version=9),
+            m.SupportedFeatureKey(name="share.version", min_version=1, max_version=1),
+            m.SupportedFeatureKey(name="group.version", min_version=0, max_version=9),
         ],
         finalized_features=[
-            FinalizedFeatureKey(
+            m.FinalizedFeatureKey(
                 name="group.version", max_version_level=9, min_version_level=9
             ),
-            FinalizedFeatureKey(
+            m.FinalizedFeatureKey(
                 name="transaction.version", max_version_level=2, min_version_level=2
             ),
         ],
@@ -486,7 +454,7 @@ def test_upstreams_refusal_of_a_version_stays_a_refusal(version: int) -> None:
     rewrite = make_rewriting().of(ApiKey.API_VERSIONS, version)
     assert rewrite is not None
 
-    judge = KioJudge(ApiVersionsResponse, 0)
+    judge = KioJudge(m.ApiVersionsResponse, 0)
     read = judge.plain(judge.read(rewrite(frame)[SIZE_BYTES + 4 :]))
 
     assert read["errorcode"] == ErrorCode.UNSUPPORTED_VERSION
@@ -502,7 +470,7 @@ def test_an_unknown_version_of_api_versions_is_refused_in_version_0(
     )
     assert refusal is not None
 
-    judge = KioJudge(ApiVersionsResponse, 0)
+    judge = KioJudge(m.ApiVersionsResponse, 0)
     read = judge.plain(judge.read(refusal[SIZE_BYTES + 4 :]))
 
     assert read["errorcode"] == ErrorCode.UNSUPPORTED_VERSION
@@ -544,7 +512,7 @@ def test_truncated_responses_are_refused(key: int) -> None:
 def test_coordinators_of_groups_are_not_those_of_upstream(version: int) -> None:
     def frame(key_type: int) -> bytes:
         return frame_of_find_coordinator(
-            version, FindCoordinatorRequest(key="k", key_type=key_type)
+            version, m.FindCoordinatorRequest(key="k", key_type=key_type)
         )
 
     rewriting = make_rewriting()

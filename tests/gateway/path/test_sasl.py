@@ -11,6 +11,7 @@ import pytest
 from coterie.auth.acl import ANONYMOUS, Principal
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.sasl import SaslExchange
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
@@ -19,14 +20,6 @@ from coterie.wire.framing import (
     read_response,
     write_request,
     write_response,
-)
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
 )
 from coterie.wire.schema import Message
 
@@ -72,9 +65,9 @@ class Client:
         correlation_id, at = read_response(refusal[SIZE_BYTES:], tagged=flexible)
         assert correlation_id == self._ids
         kind: type[Message] = (
-            SaslHandshakeResponse
-            if isinstance(message, SaslHandshakeRequest)
-            else SaslAuthenticateResponse
+            m.SaslHandshakeResponse
+            if isinstance(message, m.SaslHandshakeRequest)
+            else m.SaslAuthenticateResponse
         )
         return decode(kind, version, refusal[SIZE_BYTES:], at)[0]
 
@@ -87,19 +80,19 @@ class Client:
     def greet(
         self, mechanism: str, *, version: int = 1, error: ErrorCode = ErrorCode.NONE
     ) -> Any:
-        asked = SaslHandshakeRequest(mechanism=mechanism)
+        asked = m.SaslHandshakeRequest(mechanism=mechanism)
         refusal = self.request(asked, version)
         if refusal is None:
-            self.answer(SaslHandshakeResponse(error_code=error), version)
+            self.answer(m.SaslHandshakeResponse(error_code=error), version)
         return refusal
 
     def send(self, token: bytes) -> Any:
-        return self.request(SaslAuthenticateRequest(auth_bytes=token), self.version)
+        return self.request(m.SaslAuthenticateRequest(auth_bytes=token), self.version)
 
     def receive(
         self, token: bytes = b"", error: ErrorCode = ErrorCode.NONE, life_ms: int = 0
     ) -> None:
-        response = SaslAuthenticateResponse(
+        response = m.SaslAuthenticateResponse(
             error_code=error, auth_bytes=token, session_lifetime_ms=life_ms
         )
         self.answer(response, self.version)

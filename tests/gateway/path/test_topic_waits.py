@@ -9,31 +9,10 @@ from typing import Any
 import pytest
 
 from coterie.gateway.path.topic_waits import waiting_for_topics
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from coterie.wire.schema import Message
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.gateway.path.gateway import ThreadGateway, brokers_of
@@ -73,17 +52,19 @@ def gateway(upstream: ThreadServer, refreshes: Refreshes) -> Iterator[ThreadGate
 
 
 def create(upstream: ThreadServer, name: str) -> None:
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    topic = m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     with upstream.client() as client:
-        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
 
 
-def commit(name: str, index: int = 0, metadata: str | None = "") -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(
+def commit(
+    name: str, index: int = 0, metadata: str | None = ""
+) -> m.OffsetCommitRequest:
+    partition = m.OffsetCommitRequestPartition(
         partition_index=index, committed_offset=1, committed_metadata=metadata
     )
-    topic = OffsetCommitRequestTopic(name=name, partitions=[partition])
-    return OffsetCommitRequest(group_id="g", topics=[topic])
+    topic = m.OffsetCommitRequestTopic(name=name, partitions=[partition])
+    return m.OffsetCommitRequest(group_id="g", topics=[topic])
 
 
 def code(client: WireClient) -> int:
@@ -105,7 +86,7 @@ def test_a_commit_to_a_new_topic_waits_for_a_copy(
     create(upstream, name)
     with gateway.client() as client:
         client.send(commit(name, metadata=metadata), version)
-        client.send(HeartbeatRequest(group_id="g", member_id="m"))
+        client.send(m.HeartbeatRequest(group_id="g", member_id="m"))
         eventually(lambda: refreshes.waiting, within_s=120, expected="the commit waits")
         gateway.copy_topics()
         gateway.run(refreshes.finish())
@@ -122,9 +103,9 @@ def test_a_commit_to_a_new_partition_waits_for_a_copy(
 ) -> None:
     create(upstream, "growing")
     gateway.copy_topics()
-    grown = CreatePartitionsTopic(name="growing", count=2, assignments=None)
+    grown = m.CreatePartitionsTopic(name="growing", count=2, assignments=None)
     with upstream.client() as direct:
-        direct.call(CreatePartitionsRequest(topics=[grown], timeout_ms=10_000))
+        direct.call(m.CreatePartitionsRequest(topics=[grown], timeout_ms=10_000))
     with gateway.client() as client:
         for version in (7, 9):
             client.send(commit("growing", 1), version)
@@ -153,10 +134,10 @@ def test_a_deletion_of_offsets_waits_for_a_copy(
 ) -> None:
     if name:
         create(upstream, name)
-    partition = OffsetDeleteRequestPartition(partition_index=0)
-    topic = OffsetDeleteRequestTopic(name=name, partitions=[partition])
+    partition = m.OffsetDeleteRequestPartition(partition_index=0)
+    topic = m.OffsetDeleteRequestTopic(name=name, partitions=[partition])
     with gateway.client() as client:
-        client.send(OffsetDeleteRequest(group_id="nobody", topics=[topic]))
+        client.send(m.OffsetDeleteRequest(group_id="nobody", topics=[topic]))
         eventually(lambda: refreshes.waiting, within_s=120, expected="a copy is wanted")
         gateway.copy_topics()
         gateway.run(refreshes.finish())
@@ -172,11 +153,11 @@ def test_a_client_that_closes_meanwhile_harms_nothing(
         eventually(lambda: refreshes.waiting, within_s=120, expected="the commit waits")
     gateway.run(refreshes.finish())
     with gateway.client() as client:
-        client.call(HeartbeatRequest(group_id="g", member_id="m"))
+        client.call(m.HeartbeatRequest(group_id="g", member_id="m"))
 
 
 def subscription(topic: str) -> bytes:
-    return b"\0\0" + encode(ConsumerProtocolSubscription(topics=[topic]), 0)
+    return b"\0\0" + encode(m.ConsumerProtocolSubscription(topics=[topic]), 0)
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
@@ -185,16 +166,16 @@ def test_a_member_of_a_new_topic_joins_after_a_copy(
 ) -> None:
     topic = f"joined-{kind}"
     create(upstream, topic)
-    protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(topic))
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=subscription(topic))
     requests: dict[str, Message] = {
-        "classic": JoinGroupRequest(
+        "classic": m.JoinGroupRequest(
             group_id=kind,
             protocol_type="consumer",
             session_timeout_ms=30_000,
             rebalance_timeout_ms=30_000,
             protocols=[protocol],
         ),
-        "consumer": ConsumerGroupHeartbeatRequest(
+        "consumer": m.ConsumerGroupHeartbeatRequest(
             group_id=kind,
             member_id="m" * 22,
             rebalance_timeout_ms=30_000,
@@ -225,8 +206,8 @@ def test_members_of_other_protocols_do_not_wait(
 ) -> None:
     with gateway.client() as client:
         for protocol_type, metadata in (("connect", b""), ("consumer", b"\0")):
-            protocol = JoinGroupRequestProtocol(name="p", metadata=metadata)
-            request = JoinGroupRequest(
+            protocol = m.JoinGroupRequestProtocol(name="p", metadata=metadata)
+            request = m.JoinGroupRequest(
                 group_id="other",
                 protocol_type=protocol_type,
                 session_timeout_ms=30_000,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import ThreadServer
 from tests.gateway.path.gateway import ThreadGateway, brokers_of
 
@@ -15,9 +14,9 @@ def test_forwarded_bytes_are_counted_and_those_of_groups_are_not() -> None:
         gateway.client(0) as client,
     ):
         counts = gateway.path.counts
-        client.call(HeartbeatRequest(group_id="g", member_id="m"))
+        client.call(m.HeartbeatRequest(group_id="g", member_id="m"))
         assert (counts.bytes_to_upstream, counts.bytes_to_clients) == (0, 0)
-        frame, _ = client.frame(MetadataRequest(), None)
+        frame, _ = client.frame(m.MetadataRequest(), None)
         client.socket.sendall(frame)
         client.receive()
         assert counts.bytes_to_upstream == len(frame)

@@ -27,13 +27,9 @@ from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, ConnectionLost
 from coterie.gateway.upstream.acls import AclFeed
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
 from tests.client.scripted_broker import HANG_UP, OPTIONS, ScriptedBroker
 
 from .read_model import ReadModel
@@ -47,15 +43,15 @@ def binding(
     group: str,
     operation: int = Operation.READ,
     permission: PermissionType = PermissionType.ALLOW,
-) -> DescribeAclsResource:
+) -> m.DescribeAclsResource:
     """Return a binding of alice as upstream describes it."""
-    acl = AclDescription(
+    acl = m.AclDescription(
         principal=str(ALICE),
         host="*",
         operation=operation,
         permission_type=permission,
     )
-    return DescribeAclsResource(
+    return m.DescribeAclsResource(
         resource_type=ResourceType.GROUP,
         resource_name=group,
         pattern_type=PatternType.LITERAL,
@@ -63,12 +59,12 @@ def binding(
     )
 
 
-def bindings(*listed: DescribeAclsResource) -> DescribeAclsResponse:
-    return DescribeAclsResponse(resources=list(listed))
+def bindings(*listed: m.DescribeAclsResource) -> m.DescribeAclsResponse:
+    return m.DescribeAclsResponse(resources=list(listed))
 
 
-def refusal(code: ErrorCode) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=code)
+def refusal(code: ErrorCode) -> m.DescribeAclsResponse:
+    return m.DescribeAclsResponse(error_code=code)
 
 
 class World:

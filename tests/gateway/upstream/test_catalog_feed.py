@@ -15,15 +15,9 @@ from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, ConnectionLost, CoterieError
 from coterie.gateway.upstream import catalog_feed
 from coterie.gateway.upstream.catalog_feed import CatalogFeed
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from tests.client.scripted_broker import HANG_UP, OPTIONS, ScriptedBroker
 
 from .read_model import ReadModel
@@ -44,14 +38,14 @@ class T:
     replicas: tuple[int, ...] = (1, 2)
     is_offline: bool = False
 
-    def describe(self, name: str) -> MetadataResponseTopic:
+    def describe(self, name: str) -> m.MetadataResponseTopic:
         listed = 0 if self.error else self.partitions
-        return MetadataResponseTopic(
+        return m.MetadataResponseTopic(
             error_code=self.error,
             name=name,
             topic_id=self.topic_id,
             partitions=[
-                MetadataResponsePartition(
+                m.MetadataResponsePartition(
                     error_code=ErrorCode.LEADER_NOT_AVAILABLE * self.is_offline,
                     partition_index=index,
                     leader_id=-1 if self.is_offline else 1,
@@ -91,7 +85,7 @@ class World:
     def _responder(self, node_id: int) -> Any:
         return lambda request: self._respond(self.views[node_id], request)
 
-    def _respond(self, view: View, request: MetadataRequest) -> Any:
+    def _respond(self, view: View, request: m.MetadataRequest) -> Any:
         topics = view.topics
         if request.topics is None:
             listed = dict(topics)
@@ -103,11 +97,11 @@ class World:
         hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if request.topics is None:
             listed = {n: t for n, t in listed.items() if t.error is not hidden}
-        return MetadataResponse(
+        return m.MetadataResponse(
             error_code=self.error,
             cluster_id=self.cluster_id,
             brokers=[
-                MetadataResponseBroker(
+                m.MetadataResponseBroker(
                     node_id=node_id,
                     host="127.0.0.1",
                     port=self.brokers[node_id].port,
@@ -313,7 +307,7 @@ async def test_polls_go_on_after_a_failure(
     answer = world.brokers[1].answers[ApiKey.METADATA]
     left = 3
 
-    def fail(request: MetadataRequest) -> Any:
+    def fail(request: m.MetadataRequest) -> Any:
         nonlocal left
         left -= 1
         return HANG_UP if left > 0 else answer(request)

@@ -11,20 +11,10 @@ import pytest_asyncio
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError
 from coterie.gateway.upstream.group_configs import GroupConfigFeed
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.configs import ConfigResourceType, ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
-from coterie.wire.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import OPTIONS, ScriptedBroker
 
@@ -50,32 +40,32 @@ class World:
         self.configs = model.catalog.group_configs
         self.feed = GroupConfigFeed(self.cluster, model.data)
 
-    def listed(self, request: ListConfigResourcesRequest) -> Any:
+    def listed(self, request: m.ListConfigResourcesRequest) -> Any:
         assert request.resource_types == [ConfigResourceType.GROUP]
-        return ListConfigResourcesResponse(
+        return m.ListConfigResourcesResponse(
             config_resources=[
-                ConfigResource(
+                m.ConfigResource(
                     resource_name=group, resource_type=ConfigResourceType.GROUP
                 )
                 for group in self.upstream
             ]
         )
 
-    def described(self, request: DescribeConfigsRequest) -> Any:
-        return DescribeConfigsResponse(
+    def described(self, request: m.DescribeConfigsRequest) -> Any:
+        return m.DescribeConfigsResponse(
             results=[self.result(each.resource_name) for each in request.resources]
         )
 
-    def result(self, group: str) -> DescribeConfigsResult:
+    def result(self, group: str) -> m.DescribeConfigsResult:
         own = self.upstream[group]
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED if group in self.refused else 0
         values = {HEARTBEAT: "5000", SESSION: "45000", **own}
-        return DescribeConfigsResult(
+        return m.DescribeConfigsResult(
             error_code=refusal,
             resource_type=ConfigResourceType.GROUP,
             resource_name=group,
             configs=[
-                DescribeConfigsResourceResult(
+                m.DescribeConfigsResourceResult(
                     name=name,
                     value=value,
                     config_source=ConfigSource.GROUP
@@ -149,14 +139,14 @@ async def test_an_older_upstream_is_not_asked_again(world: World) -> None:
 
     await world.feed.start()
 
-    assert not world.broker.asked_of(ListConfigResourcesRequest)
+    assert not world.broker.asked_of(m.ListConfigResourcesRequest)
 
 
 async def test_a_refusal_does_not_keep_a_node_from_starting(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.broker.answers[ApiKey.LIST_CONFIG_RESOURCES] = lambda _: (
-        ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        m.ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     )
 
     await world.feed.start()

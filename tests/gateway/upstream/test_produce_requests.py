@@ -11,19 +11,9 @@ from coterie.gateway.upstream.produce_requests import (
     encode_request,
     read_offsets,
 )
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
 
 NAME = "__coterie_test"
 ENCODED = bytes([len(NAME) + 1]) + NAME.encode()
@@ -51,32 +41,34 @@ def test_a_request_has_the_bytes_of_the_message(
         )
         for partition, data in batches
     ]
-    data = [PartitionProduceData(index=index, records=each) for index, each in batches]
-    request = ProduceRequest(
+    data = [
+        m.PartitionProduceData(index=index, records=each) for index, each in batches
+    ]
+    request = m.ProduceRequest(
         transactional_id=transactional_id,
         acks=-1,
         timeout_ms=timeout_ms,
-        topic_data=[TopicProduceData(name=NAME, partition_data=data)],
+        topic_data=[m.TopicProduceData(name=NAME, partition_data=data)],
     )
     assert encode_request(ENCODED, pending, timeout_ms) == encode(request, version)
 
 
 partitions = st.builds(
-    PartitionProduceResponse,
+    m.PartitionProduceResponse,
     index=st.integers(0, 1_000),
     error_code=st.sampled_from([0, 0, 0, 0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER]),
     base_offset=st.integers(-1, 2**63 - 1),
     log_append_time_ms=st.integers(-1, 2**63 - 1),
     log_start_offset=st.integers(-1, 2**63 - 1),
     record_errors=st.just([])
-    | st.just([BatchIndexAndErrorMessage(batch_index=1)])
+    | st.just([m.BatchIndexAndErrorMessage(batch_index=1)])
     | st.just([]),
     error_message=st.none() | st.none() | st.text(max_size=5),
-    current_leader=st.just(LeaderIdAndEpoch())
-    | st.just(LeaderIdAndEpoch(leader_id=3, leader_epoch=4)),
+    current_leader=st.just(m.LeaderIdAndEpoch())
+    | st.just(m.LeaderIdAndEpoch(leader_id=3, leader_epoch=4)),
 )
 topics = st.builds(
-    TopicProduceResponse,
+    m.TopicProduceResponse,
     name=st.just(NAME) | st.just(NAME) | st.just("other"),
     partition_responses=st.lists(partitions, max_size=4),
 )
@@ -86,22 +78,22 @@ topics = st.builds(
     versions,
     st.lists(topics, max_size=2, min_size=1),
     st.sampled_from([0, 0, 0, 7]),
-    st.lists(st.just(NodeEndpoint(node_id=1, host="h", port=2)), max_size=1),
+    st.lists(st.just(m.NodeEndpoint(node_id=1, host="h", port=2)), max_size=1),
     st.binary(max_size=9),
 )
 def test_offsets_are_those_of_the_message(
     version: int,
-    listed: list[TopicProduceResponse],
+    listed: list[m.TopicProduceResponse],
     throttle_ms: int,
-    endpoints: list[NodeEndpoint],
+    endpoints: list[m.NodeEndpoint],
     before: bytes,
 ) -> None:
-    response = ProduceResponse(
+    response = m.ProduceResponse(
         responses=listed, throttle_time_ms=throttle_ms, node_endpoints=endpoints
     )
     frame = before + encode(response, version)
     # What a version does not have is not in the bytes.
-    read, _ = decode(ProduceResponse, version, frame, len(before))
+    read, _ = decode(m.ProduceResponse, version, frame, len(before))
     [first, *others] = read.responses
     is_plain = (
         first.name == NAME
@@ -112,7 +104,7 @@ def test_offsets_are_those_of_the_message(
             not each.error_code
             and not each.record_errors
             and each.error_message is None
-            and each.current_leader == LeaderIdAndEpoch()
+            and each.current_leader == m.LeaderIdAndEpoch()
             for each in first.partition_responses
         )
     )
@@ -125,6 +117,6 @@ def test_offsets_are_those_of_the_message(
 def test_other_bytes_are_left_to_the_message(data: bytes, has_name: bool) -> None:
     frame = b"\2" + ENCODED + data if has_name else data
     if read_offsets(ENCODED, frame, 0) is not None:
-        read, end = decode(ProduceResponse, PRODUCE.high, frame, 0)
+        read, end = decode(m.ProduceResponse, PRODUCE.high, frame, 0)
         assert end == len(frame)
         assert len(read.responses) == 1

@@ -13,12 +13,8 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ConnectionLost
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.transactions import Application, TransactionClient
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 
 pytestmark = pytest.mark.asyncio
 
@@ -88,14 +84,16 @@ async def test_the_client_starts_while_a_broker_does_not_know_the_new_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    leader = MetadataResponsePartition(partition_index=0, leader_id=5)
+    leader = m.MetadataResponsePartition(partition_index=0, leader_id=5)
     answers = [
-        MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=code)]),
-        MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[leader])]),
+        m.MetadataResponse(topics=[m.MetadataResponseTopic(name="t", error_code=code)]),
+        m.MetadataResponse(
+            topics=[m.MetadataResponseTopic(name="t", partitions=[leader])]
+        ),
     ]
     found = asyncio.Event()
 
-    async def metadata(*_: Any) -> MetadataResponse:
+    async def metadata(*_: Any) -> m.MetadataResponse:
         if len(answers) == 1:
             found.set()
         return answers.pop(0)

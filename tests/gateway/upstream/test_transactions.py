@@ -15,12 +15,8 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.transactions import Application, TransactionClient
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
 from coterie.wire.schema import Versions
 from tests.broker.server.harness import ThreadServer
@@ -54,10 +50,10 @@ async def test_a_transaction_has_the_shard_and_its_sequences(bootstrap: str) -> 
     try:
         await upstream.start()
         begun = await cluster.call(
-            InitProducerIdRequest(
+            m.InitProducerIdRequest(
                 transactional_id="app", transaction_timeout_ms=60_000
             ),
-            InitProducerIdResponse,
+            m.InitProducerIdResponse,
         )
         producer = Producer(begun.producer_id, begun.producer_epoch, 0)
         application = Application("app", *producer[:2])
@@ -75,13 +71,13 @@ async def test_a_transaction_has_the_shard_and_its_sequences(bootstrap: str) -> 
             lambda done: upstream.produce(SHARD, batch, done, transactional_id="app")
         )
         ended = await cluster.call(
-            EndTxnRequest(
+            m.EndTxnRequest(
                 transactional_id="app",
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 committed=True,
             ),
-            EndTxnResponse,
+            m.EndTxnResponse,
             wanted=Versions(0, 3),
         )
         assert not ended.error_code

@@ -9,32 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    DescribedConsumerGroup,
-    DescribedMember,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
 from .members import topic_id
 
 Owned = Mapping[str, Collection[int]]
-Response = ConsumerGroupHeartbeatResponse
+Response = m.ConsumerGroupHeartbeatResponse
 
 INVALID_REQUEST: Final = 42
 UNKNOWN_MEMBER_ID: Final = 25
@@ -98,12 +80,12 @@ class Members:
         """Send a heartbeat; omitted fields are null."""
         if owned is not None:
             fields["topic_partitions"] = [
-                TopicPartitions(
+                m.TopicPartitions(
                     topic_id=self.topic_ids[topic], partitions=list(partitions)
                 )
                 for topic, partitions in owned.items()
             ]
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             **{"group_id": self.group, **fields}, member_id=member, member_epoch=epoch
         )
         response: Response = self.wire.call(request, version)
@@ -130,13 +112,13 @@ class Members:
 
         eventually(stable, expected=f"{self.group} is stable")
 
-    def describe(self) -> DescribedConsumerGroup:
-        request = ConsumerGroupDescribeRequest(group_ids=[self.group])
+    def describe(self) -> m.DescribedConsumerGroup:
+        request = m.ConsumerGroupDescribeRequest(group_ids=[self.group])
         [found] = self.wire.call(request, 1).groups
-        assert isinstance(found, DescribedConsumerGroup)
+        assert isinstance(found, m.DescribedConsumerGroup)
         return found
 
-    def described(self, member: str) -> DescribedMember:
+    def described(self, member: str) -> m.DescribedMember:
         """Return the description of a member, which must be in the group."""
         [found] = [each for each in self.describe().members if each.member_id == member]
         return found
@@ -163,18 +145,20 @@ class Members:
 
 def set_group_config(wire: WireClient, group: str, name: str, value: str) -> None:
     """Set a config of a group and wait until the broker has it."""
-    entry = IncrementalAlterableConfig(name=name, config_operation=_SET, value=value)
-    changed = IncrementalAlterConfigsResource(
+    entry = m.IncrementalAlterableConfig(name=name, config_operation=_SET, value=value)
+    changed = m.IncrementalAlterConfigsResource(
         resource_type=_GROUP, resource_name=group, configs=[entry]
     )
-    [answer] = wire.call(IncrementalAlterConfigsRequest(resources=[changed])).responses
+    [answer] = wire.call(
+        m.IncrementalAlterConfigsRequest(resources=[changed])
+    ).responses
     assert answer.error_code == 0, answer
-    described = DescribeConfigsResource(
+    described = m.DescribeConfigsResource(
         resource_type=_GROUP, resource_name=group, configuration_keys=[name]
     )
 
     def is_set() -> bool:
-        request = DescribeConfigsRequest(resources=[described])
+        request = m.DescribeConfigsRequest(resources=[described])
         [result] = wire.call(request, 4).results
         return [each.value for each in result.configs] == [value]
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coterie.broker.runtime.shards import partition_for
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire import messages as m
 from coterie.wire.record_batch import decode_records, split_batches
 from tests.broker.server.harness import WireClient
 
@@ -28,12 +22,12 @@ class Position(NamedTuple):
 
 def end_of_log(wire: WireClient, group: str) -> Position:
     """Return the end of the group's log partition."""
-    topics = [MetadataRequestTopic(name=OFFSETS_TOPIC)]
-    [found] = wire.call(MetadataRequest(topics=topics), 9).topics
+    topics = [m.MetadataRequestTopic(name=OFFSETS_TOPIC)]
+    [found] = wire.call(m.MetadataRequest(topics=topics), 9).topics
     partition = partition_for(group, len(found.partitions))
-    asked = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
-    topic = ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=[asked])
-    response = wire.call(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+    asked = m.ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
+    topic = m.ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=[asked])
+    response = wire.call(m.ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
     [end] = response.topics[0].partitions
     assert end.error_code == 0
     return Position(partition, end.offset)
@@ -43,13 +37,13 @@ def records_of(
     wire: WireClient, group: str, since: Position
 ) -> list[tuple[bytes, bytes | None]]:
     """Return keys and values of the group's records of offsets and metadata."""
-    asked = FetchPartition(
+    asked = m.FetchPartition(
         partition=since.partition,
         fetch_offset=since.offset,
         partition_max_bytes=1 << 20,
     )
-    topic = FetchTopic(topic=OFFSETS_TOPIC, partitions=[asked])
-    request = FetchRequest(min_bytes=1, max_wait_ms=500, topics=[topic])
+    topic = m.FetchTopic(topic=OFFSETS_TOPIC, partitions=[asked])
+    request = m.FetchRequest(min_bytes=1, max_wait_ms=500, topics=[topic])
     [found] = wire.call(request, 12).responses[0].partitions
     assert found.error_code == 0
     name = group.encode()

@@ -10,43 +10,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    DescribedConsumerGroup,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -62,7 +27,7 @@ class ConsumerMember(NamedTuple):
 
     id: str
     epoch: int
-    assigned: list[TopicPartitions]
+    assigned: list[m.TopicPartitions]
 
 
 class ClassicMember(NamedTuple):
@@ -80,7 +45,7 @@ def new_member_id() -> str:
 
 def topic_id(wire: WireClient, topic: str) -> bytes:
     """Return the id of a topic."""
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=topic)])
     [found] = wire.call(request, 12).topics
     assert found.error_code == 0
     return bytes(found.topic_id)
@@ -93,21 +58,23 @@ def alter_group(wire: WireClient, group: str, **configs: int) -> None:
     """
     values = {name.replace("_", "."): str(value) for name, value in configs.items()}
     each = [
-        IncrementalAlterableConfig(name=name, config_operation=0, value=value)
+        m.IncrementalAlterableConfig(name=name, config_operation=0, value=value)
         for name, value in values.items()
     ]
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=32, resource_name=group, configs=each
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    request = m.IncrementalAlterConfigsRequest(
+        resources=[resource], validate_only=False
+    )
     [answer] = wire.call(request, 1).responses
     assert answer.error_code == 0, answer
-    asked = DescribeConfigsResource(
+    asked = m.DescribeConfigsResource(
         resource_type=32, resource_name=group, configuration_keys=[*values]
     )
 
     def applied() -> bool:
-        [found] = wire.call(DescribeConfigsRequest(resources=[asked]), 4).results
+        [found] = wire.call(m.DescribeConfigsRequest(resources=[asked]), 4).results
         return {each.name: each.value for each in found.configs} == values
 
     eventually(applied, expected=f"configs of {group}")
@@ -120,12 +87,12 @@ def assign_at_once(wire: WireClient, group: str) -> None:
 
 def heartbeat(
     wire: WireClient, group: str, member_id: str, epoch: int, **fields: Any
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     """Send a ConsumerGroupHeartbeat v1; return its response."""
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=group, member_id=member_id, member_epoch=epoch, **fields
     )
-    response: ConsumerGroupHeartbeatResponse = wire.call(request, 1)
+    response: m.ConsumerGroupHeartbeatResponse = wire.call(request, 1)
     return response
 
 
@@ -147,7 +114,7 @@ def join_consumer(
     last = heartbeat(wire, group, member_id, 0, **joining)
     assert last.error_code == 0, last
 
-    def assignment() -> Assignment | None:
+    def assignment() -> m.Assignment | None:
         nonlocal last
         if last.assignment is None:
             last = heartbeat(wire, group, member_id, last.member_epoch)
@@ -177,7 +144,7 @@ class Beating:
         self.last = self.join(*topics, **fields)
         assert self.last.error_code == 0, self.last
 
-    def join(self, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+    def join(self, *topics: str, **fields: Any) -> m.ConsumerGroupHeartbeatResponse:
         """Send a heartbeat with epoch 0."""
         self.epoch = 0
         joining: dict[str, Any] = {
@@ -187,7 +154,7 @@ class Beating:
         }
         return self.beat(**{**joining, **fields})
 
-    def beat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+    def beat(self, **fields: Any) -> m.ConsumerGroupHeartbeatResponse:
         """Send a heartbeat; `fields` may replace the member's epoch."""
         epoch = fields.pop("epoch", self.epoch)
         fields.setdefault("instance_id", self.instance_id)
@@ -221,7 +188,7 @@ class Beating:
         )
 
 
-def partitions_of(assignment: Assignment) -> dict[bytes, list[int]]:
+def partitions_of(assignment: m.Assignment) -> dict[bytes, list[int]]:
     """Return the sorted partitions of an assignment by topic id."""
     return {
         bytes(each.topic_id): sorted(each.partitions)
@@ -229,17 +196,17 @@ def partitions_of(assignment: Assignment) -> dict[bytes, list[int]]:
     }
 
 
-def topic_partitions(owned: Mapping[bytes, Sequence[int]]) -> list[TopicPartitions]:
+def topic_partitions(owned: Mapping[bytes, Sequence[int]]) -> list[m.TopicPartitions]:
     """Return partitions in the form of a heartbeat."""
     return [
-        TopicPartitions(topic_id=topic, partitions=list(some))
+        m.TopicPartitions(topic_id=topic, partitions=list(some))
         for topic, some in owned.items()
     ]
 
 
 def leave_consumer(
     wire: WireClient, group: str, member_id: str, **fields: Any
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     """Leave as a KIP-848 member: a heartbeat with epoch -1."""
     return heartbeat(wire, group, member_id, -1, **fields)
 
@@ -249,16 +216,16 @@ def subscription(
 ) -> bytes:
     """Return the embedded metadata of a classic consumer."""
     partitions = [
-        ConsumerProtocolTopicPartitions(topic=topic, partitions=list(of_topic))
+        m.ConsumerProtocolTopicPartitions(topic=topic, partitions=list(of_topic))
         for topic, of_topic in (owned or {}).items()
     ]
-    value = ConsumerProtocolSubscription(
+    value = m.ConsumerProtocolSubscription(
         topics=list(topics), owned_partitions=partitions
     )
     return version.to_bytes(2, "big") + encode(value, version)
 
 
-def join_request(group: str, *topics: str, **fields: Any) -> JoinGroupRequest:
+def join_request(group: str, *topics: str, **fields: Any) -> m.JoinGroupRequest:
     """Return the JoinGroup of a classic consumer with the protocol `range`."""
     usual: dict[str, Any] = {
         "session_timeout_ms": SESSION_TIMEOUT_MS,
@@ -266,10 +233,10 @@ def join_request(group: str, *topics: str, **fields: Any) -> JoinGroupRequest:
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": [
-            JoinGroupRequestProtocol(name="range", metadata=subscription(*topics))
+            m.JoinGroupRequestProtocol(name="range", metadata=subscription(*topics))
         ],
     }
-    return JoinGroupRequest(group_id=group, **{**usual, **fields})
+    return m.JoinGroupRequest(group_id=group, **{**usual, **fields})
 
 
 def join_classic(
@@ -287,10 +254,10 @@ def join_classic(
         )
         joined = wire.call(request, 9)
     assert joined.error_code == 0, joined
-    assigned = SyncGroupRequestAssignment(
+    assigned = m.SyncGroupRequestAssignment(
         member_id=joined.member_id, assignment=assignment
     )
-    sync = SyncGroupRequest(
+    sync = m.SyncGroupRequest(
         group_id=group,
         generation_id=joined.generation_id,
         member_id=joined.member_id,
@@ -306,8 +273,8 @@ def join_classic(
 
 def leave_classic(wire: WireClient, group: str, *member_ids: str) -> Any:
     """Send a LeaveGroup v5 of these members; return its response."""
-    members = [MemberIdentity(member_id=member_id) for member_id in member_ids]
-    return wire.call(LeaveGroupRequest(group_id=group, members=members), 5)
+    members = [m.MemberIdentity(member_id=member_id) for member_id in member_ids]
+    return wire.call(m.LeaveGroupRequest(group_id=group, members=members), 5)
 
 
 def await_writes(wire: WireClient, group: str) -> None:
@@ -332,21 +299,21 @@ def commit_errors(
     leader_epoch: int = -1,
 ) -> dict[Partition, int]:
     """Send an OffsetCommit of v2 to v9; return the error code of each partition."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    by_topic: dict[str, list[m.OffsetCommitRequestPartition]] = {}
     for (topic, index), offset in offsets.items():
-        each = OffsetCommitRequestPartition(
+        each = m.OffsetCommitRequestPartition(
             partition_index=index,
             committed_offset=offset,
             committed_leader_epoch=leader_epoch if version >= 6 else -1,
             committed_metadata=metadata,
         )
         by_topic.setdefault(topic, []).append(each)
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=epoch,
         member_id=member_id,
         topics=[
-            OffsetCommitRequestTopic(name=name, partitions=partitions)
+            m.OffsetCommitRequestTopic(name=name, partitions=partitions)
             for name, partitions in by_topic.items()
         ],
     )
@@ -367,18 +334,18 @@ def commit(
 
 def describe_classic(
     wire: WireClient, group: str, *, version: int = 6, operations: bool = False
-) -> DescribedGroup:
+) -> m.DescribedGroup:
     """Return the answer of DescribeGroups on one group."""
-    request = DescribeGroupsRequest(
+    request = m.DescribeGroupsRequest(
         groups=[group], include_authorized_operations=operations
     )
     [found] = wire.call(request, version).groups
-    assert isinstance(found, DescribedGroup)
+    assert isinstance(found, m.DescribedGroup)
     return found
 
 
-def describe_consumer(wire: WireClient, group: str) -> DescribedConsumerGroup:
+def describe_consumer(wire: WireClient, group: str) -> m.DescribedConsumerGroup:
     """Return the answer of ConsumerGroupDescribe v1 on one group."""
-    [found] = wire.call(ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
-    assert isinstance(found, DescribedConsumerGroup)
+    [found] = wire.call(m.ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
+    assert isinstance(found, m.DescribedConsumerGroup)
     return found

@@ -5,23 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .members import ConsumerMember, heartbeat, join_consumer, join_request
@@ -41,7 +25,7 @@ class Group:
 
     def rejoin(
         self, member_id: str, *topics: str, **fields: Any
-    ) -> ConsumerGroupHeartbeatResponse:
+    ) -> m.ConsumerGroupHeartbeatResponse:
         """Send the heartbeat of a member that joins."""
         return heartbeat(
             self.wire,
@@ -62,23 +46,25 @@ class Group:
         request = join_request(
             self.id, *(topics or (self.topic,)), member_id=member_id, **fields
         )
-        response: JoinGroupResponse = self.wire.call(request, version)
+        response: m.JoinGroupResponse = self.wire.call(request, version)
         return response
 
-    def sync(self, member_id: str, generation: int, **fields: Any) -> SyncGroupResponse:
+    def sync(
+        self, member_id: str, generation: int, **fields: Any
+    ) -> m.SyncGroupResponse:
         usual: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"}
-        request = SyncGroupRequest(
+        request = m.SyncGroupRequest(
             group_id=self.id,
             member_id=member_id,
             generation_id=generation,
             **{**usual, **fields},
         )
-        response: SyncGroupResponse = self.wire.call(request, 5)
+        response: m.SyncGroupResponse = self.wire.call(request, 5)
         return response
 
     def beat(self, member_id: str, generation: int, **fields: Any) -> int:
         """Send a Heartbeat; return its error code."""
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=self.id, member_id=member_id, generation_id=generation, **fields
         )
         code: int = self.wire.call(request, 4).error_code
@@ -87,26 +73,26 @@ class Group:
     def leave(self, *members: tuple[str, str | None]) -> list[tuple[int, str]]:
         """Send a LeaveGroup; return the error code and member id of each member."""
         identities = [
-            MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            m.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
             for member_id, instance_id in members
         ]
-        request = LeaveGroupRequest(group_id=self.id, members=identities)
+        request = m.LeaveGroupRequest(group_id=self.id, members=identities)
         response = self.wire.call(request, 5)
         assert response.error_code == 0
         return [(each.error_code, each.member_id) for each in response.members]
 
     def commit(self, member_id: str, epoch: int, instance_id: str | None = None) -> int:
         """Commit an offset of partition 0; return the error code."""
-        request = OffsetCommitRequest(
+        request = m.OffsetCommitRequest(
             group_id=self.id,
             generation_id_or_member_epoch=epoch,
             member_id=member_id,
             group_instance_id=instance_id,
             topics=[
-                OffsetCommitRequestTopic(
+                m.OffsetCommitRequestTopic(
                     name=self.topic,
                     partitions=[
-                        OffsetCommitRequestPartition(
+                        m.OffsetCommitRequestPartition(
                             partition_index=0,
                             committed_offset=1,
                             committed_metadata="",
@@ -122,12 +108,12 @@ class Group:
 
     def target_at_once(self) -> None:
         """Let every epoch compute its target at once."""
-        config = IncrementalAlterableConfig(
+        config = m.IncrementalAlterableConfig(
             name="consumer.assignment.interval.ms", config_operation=0, value="0"
         )
-        resource = IncrementalAlterConfigsResource(
+        resource = m.IncrementalAlterConfigsResource(
             resource_type=32, resource_name=self.id, configs=[config]
         )
-        request = IncrementalAlterConfigsRequest(resources=[resource])
+        request = m.IncrementalAlterConfigsRequest(resources=[resource])
         [response] = self.wire.call(request, 1).responses
         assert response.error_code == 0, response

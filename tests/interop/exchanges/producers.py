@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
@@ -50,15 +40,15 @@ def init_producer_id(
     *,
     version: int = 5,
     timeout_ms: int = 60_000,
-) -> InitProducerIdResponse:
+) -> m.InitProducerIdResponse:
     """Return the response of InitProducerId."""
-    request = InitProducerIdRequest(
+    request = m.InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    response: InitProducerIdResponse = _call(wire, request, version)
+    response: m.InitProducerIdResponse = _call(wire, request, version)
     return response
 
 
@@ -75,7 +65,7 @@ def add_offsets(
     wire: WireClient, producer: Producer, group: str, *, version: int = 4
 ) -> int:
     """Add a group to the producer's transaction; return the error code."""
-    request = AddOffsetsToTxnRequest(**_claim(producer), group_id=group)
+    request = m.AddOffsetsToTxnRequest(**_claim(producer), group_id=group)
     code: int = _call(wire, request, version).error_code
     return code
 
@@ -91,14 +81,14 @@ def txn_commit(
 ) -> list[tuple[str, list[tuple[int, int]]]]:
     """Commit offsets of topics in the producer's transaction; return each topic of the
     response, with partitions and error codes."""
-    request = TxnOffsetCommitRequest(
+    request = m.TxnOffsetCommitRequest(
         **_claim(producer),
         group_id=group,
         topics=[
-            TxnOffsetCommitRequestTopic(
+            m.TxnOffsetCommitRequestTopic(
                 name=name,
                 partitions=[
-                    TxnOffsetCommitRequestPartition(
+                    m.TxnOffsetCommitRequestPartition(
                         partition_index=index,
                         committed_offset=offset,
                         committed_metadata="",
@@ -121,10 +111,10 @@ def txn_commit(
 
 def end_txn(
     wire: WireClient, producer: Producer, *, commit: bool, version: int = 5
-) -> EndTxnResponse:
+) -> m.EndTxnResponse:
     """End the producer's transaction; return the response."""
-    request = EndTxnRequest(**_claim(producer), committed=commit)
-    response: EndTxnResponse = _call(wire, request, version)
+    request = m.EndTxnRequest(**_claim(producer), committed=commit)
+    response: m.EndTxnResponse = _call(wire, request, version)
     return response
 
 

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.server.harness import WireClient
 
 from .members import describe_classic, join_classic, join_request
@@ -83,7 +78,7 @@ SARAMA = {ApiKey.JOIN_GROUP: [2, 3, 4, 5, 6, 7, 8]}
 @pytest.fixture
 def advertised(wire: WireClient) -> dict[int, tuple[int, int]]:
     """The lowest and the highest version of each key."""
-    found = wire.call(ApiVersionsRequest(), 0).api_keys
+    found = wire.call(m.ApiVersionsRequest(), 0).api_keys
     return {each.api_key: (each.min_version, each.max_version) for each in found}
 
 
@@ -146,7 +141,7 @@ def test_a_member_leaves_by_an_old_leave_group(
     wire: WireClient, group: str, topic: str, version: int
 ) -> None:
     member = join_classic(wire, group, topic)
-    leave = LeaveGroupRequest(group_id=group, member_id=member.id)
+    leave = m.LeaveGroupRequest(group_id=group, member_id=member.id)
     assert wire.call(leave, version).error_code == 0
     assert describe_classic(wire, group).group_state == "Empty"
 
@@ -168,24 +163,24 @@ def test_the_empty_group_id_is_invalid_for_members(wire: WireClient) -> None:
         groups = getattr(response, "groups", None) or [response]
         return [each.error_code for each in groups]
 
-    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
-    join = JoinGroupRequest(
+    protocols = [m.JoinGroupRequestProtocol(name="range", metadata=b"")]
+    join = m.JoinGroupRequest(
         group_id="",
         session_timeout_ms=10_000,
         member_id="",
         protocol_type="consumer",
         protocols=protocols,
     )
-    sync = SyncGroupRequest(
+    sync = m.SyncGroupRequest(
         group_id="",
         generation_id=1,
         member_id="m",
         protocol_type="consumer",
         protocol_name="range",
     )
-    leave = LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id="m")])
-    beat = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
-    describe = ConsumerGroupDescribeRequest(group_ids=[""])
+    leave = m.LeaveGroupRequest(group_id="", members=[m.MemberIdentity(member_id="m")])
+    beat = m.HeartbeatRequest(group_id="", generation_id=1, member_id="m")
+    describe = m.ConsumerGroupDescribeRequest(group_ids=[""])
     found = [
         errors(wire.call(join, 9)),
         errors(wire.call(sync, 5)),

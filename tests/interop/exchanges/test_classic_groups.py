@@ -7,19 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.framing import RequestHeaderV0, write_request
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -63,7 +53,7 @@ def pending_id(wire: WireClient, group: str) -> str:
     return str(response.member_id)
 
 
-def join_all(*requests: tuple[WireClient, JoinGroupRequest]) -> list[Joined]:
+def join_all(*requests: tuple[WireClient, m.JoinGroupRequest]) -> list[Joined]:
     """Send JoinGroup requests together; return the members, the leader first."""
     for wire, request in requests:
         wire.send(request, 9)
@@ -84,21 +74,21 @@ def join_two(connect: Connect, group: str) -> list[Joined]:
     return join_all(*zip(wires, requests, strict=True))
 
 
-def sync_request(group: str, member: Joined, **fields: Any) -> SyncGroupRequest:
+def sync_request(group: str, member: Joined, **fields: Any) -> m.SyncGroupRequest:
     usual: dict[str, Any] = {
         "generation_id": member.generation,
         "member_id": member.id,
         "protocol_type": "consumer",
         "protocol_name": "range",
     }
-    return SyncGroupRequest(group_id=group, **{**usual, **fields})
+    return m.SyncGroupRequest(group_id=group, **{**usual, **fields})
 
 
 def stable_two(connect: Connect, group: str) -> list[Joined]:
     """Return two members of a stable group; each is assigned its own id."""
     members = join_two(connect, group)
     assignments = [
-        SyncGroupRequestAssignment(member_id=each.id, assignment=each.id.encode())
+        m.SyncGroupRequestAssignment(member_id=each.id, assignment=each.id.encode())
         for each in members
     ]
     for each in members:
@@ -110,7 +100,7 @@ def stable_two(connect: Connect, group: str) -> list[Joined]:
 
 
 def heartbeat_error(group: str, member: Joined) -> int:
-    request = HeartbeatRequest(
+    request = m.HeartbeatRequest(
         group_id=group, generation_id=member.generation, member_id=member.id
     )
     return int(member.wire.call(request, 4).error_code)
@@ -184,7 +174,7 @@ def test_an_error_of_join_group_has_the_member_id_and_no_protocol(
     request = join_request(group, member_id="m")
     for name, value in fields.items():
         setattr(request, name, value)
-    assert wire.call(request, version) == JoinGroupResponse(
+    assert wire.call(request, version) == m.JoinGroupResponse(
         error_code=code,
         member_id=member_id,
         protocol_name=None if version >= 7 else "",
@@ -247,7 +237,7 @@ def test_a_null_member_id_closes_the_connection(
     body = encode(join_request(group, member_id="MMMM"), version)
     text, null = (b"\5MMMM", b"\0") if version >= 6 else (b"\0\4MMMM", b"\xff\xff")
     assert body.count(text) == 1
-    header = RequestHeaderV0(JoinGroupRequest.API_KEY, version, 1)
+    header = RequestHeaderV0(m.JoinGroupRequest.API_KEY, version, 1)
     frame = write_request(
         header, "test", body.replace(text, null), flexible=version >= 6
     )
@@ -271,9 +261,9 @@ def test_a_null_member_id_closes_the_connection(
 def test_of_protocols_with_the_same_votes_the_first_of_a_hash_map_is_selected(
     connect: Connect, group: str, offered: tuple[str, str], selected: str
 ) -> None:
-    def request(member_id: str, names: tuple[str, ...]) -> JoinGroupRequest:
+    def request(member_id: str, names: tuple[str, ...]) -> m.JoinGroupRequest:
         protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=subscription())
+            m.JoinGroupRequestProtocol(name=name, metadata=subscription())
             for name in names
         ]
         return join_request(group, member_id=member_id, protocols=protocols)
@@ -296,7 +286,7 @@ def test_a_sync_of_version_5_without_protocol_is_inconsistent(
     wire: WireClient, group: str, protocol_type: str | None, protocol_name: str | None
 ) -> None:
     for group_id in (group, ""):
-        request = SyncGroupRequest(
+        request = m.SyncGroupRequest(
             group_id=group_id,
             member_id="m",
             protocol_type=protocol_type,
@@ -372,10 +362,10 @@ def _leave(
     wire: WireClient, group: str, leaving: list[Leaving], version: int
 ) -> list[Leaving]:
     members = [
-        MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+        m.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
         for member_id, instance_id, _ in leaving
     ]
-    response = wire.call(LeaveGroupRequest(group_id=group, members=members), version)
+    response = wire.call(m.LeaveGroupRequest(group_id=group, members=members), version)
     assert response.error_code == 0
     return [
         (each.member_id, each.group_instance_id, each.error_code)
@@ -388,10 +378,10 @@ def _leave(
 def test_the_error_of_an_unknown_group_is_that_of_its_members(
     wire: WireClient, group: str, version: int
 ) -> None:
-    request = LeaveGroupRequest(group_id=group, member_id="m")
+    request = m.LeaveGroupRequest(group_id=group, member_id="m")
     if version >= 3:
-        request = LeaveGroupRequest(
-            group_id=group, members=[MemberIdentity(member_id="m")]
+        request = m.LeaveGroupRequest(
+            group_id=group, members=[m.MemberIdentity(member_id="m")]
         )
     response = wire.call(request, version)
     codes = [response.error_code, *(each.error_code for each in response.members)]
@@ -400,7 +390,7 @@ def test_the_error_of_an_unknown_group_is_that_of_its_members(
 
 def test_a_leave_of_no_member_changes_nothing(wire: WireClient, group: str) -> None:
     join_classic(wire, group)
-    response = wire.call(LeaveGroupRequest(group_id=group), 5)
+    response = wire.call(m.LeaveGroupRequest(group_id=group), 5)
     assert (response.error_code, response.members) == (0, [])
     assert describe_classic(wire, group).group_state == "Stable"
 

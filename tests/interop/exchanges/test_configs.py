@@ -7,22 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.alter_configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResult,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.interop.exchanges.members import (
     alter_group,
@@ -56,14 +41,14 @@ MIN_ISR = "min.insync.replicas"
 
 def describe(
     wire: WireClient, kind: int, name: str, keys: list[str] | None = None
-) -> DescribeConfigsResult:
+) -> m.DescribeConfigsResult:
     """Return the answer of DescribeConfigs v4, with synonyms, on one resource."""
-    resource = DescribeConfigsResource(
+    resource = m.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    request = m.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
     [result] = wire.call(request, 4).results
-    assert isinstance(result, DescribeConfigsResult)
+    assert isinstance(result, m.DescribeConfigsResult)
     return result
 
 
@@ -80,22 +65,22 @@ def alter(
 ) -> tuple[int, str | None]:
     """Change configurations, or only validate the change; return the error's code and
     message."""
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=kind,
         resource_name=name,
         configs=[
-            IncrementalAlterableConfig(name=key, config_operation=how, value=value)
+            m.IncrementalAlterableConfig(name=key, config_operation=how, value=value)
             for key, how, value in changes
         ],
     )
-    request = IncrementalAlterConfigsRequest(
+    request = m.IncrementalAlterConfigsRequest(
         resources=[resource], validate_only=validate
     )
     [result] = wire.call(request, version).responses
     return result.error_code, result.error_message
 
 
-def sources(result: DescribeConfigsResult) -> dict[str, Any]:
+def sources(result: m.DescribeConfigsResult) -> dict[str, Any]:
     """Return value, source, type and synonyms of each configuration by name."""
     return {
         each.name: (
@@ -418,7 +403,7 @@ def test_configurations_are_older_and_younger_than_their_group(
         expected="the changed interval",
     )
     leave_consumer(wire, group, member.id)
-    [deleted] = wire.call(DeleteGroupsRequest(groups_names=[group]), 2).results
+    [deleted] = wire.call(m.DeleteGroupsRequest(groups_names=[group]), 2).results
     assert deleted.error_code == 0
     shown = sources(describe(wire, GROUP, group))
     own = {name: each[0] for name, each in shown.items() if each[1] == GROUP_CONFIG}
@@ -434,12 +419,12 @@ def test_alter_configs_replaces_the_configurations_of_a_group(
     wire: WireClient, group: str
 ) -> None:
     alter_group(wire, group, consumer_heartbeat_interval_ms=1_500)
-    change = AlterConfigsResource(
+    change = m.AlterConfigsResource(
         resource_type=GROUP,
         resource_name=group,
-        configs=[AlterableConfig(name=SESSION, value="9000")],
+        configs=[m.AlterableConfig(name=SESSION, value="9000")],
     )
-    [answer] = wire.call(AlterConfigsRequest(resources=[change]), 2).responses
+    [answer] = wire.call(m.AlterConfigsRequest(resources=[change]), 2).responses
     assert answer.error_code == 0, answer
 
     def own() -> dict[str, str]:
@@ -455,11 +440,13 @@ def test_the_error_of_a_group_leaves_other_groups_alone(
 ) -> None:
     other = f"{group}-2"
     resources = [
-        IncrementalAlterConfigsResource(
+        m.IncrementalAlterConfigsResource(
             resource_type=GROUP,
             resource_name=name,
             configs=[
-                IncrementalAlterableConfig(name=key, config_operation=SET, value=value)
+                m.IncrementalAlterableConfig(
+                    name=key, config_operation=SET, value=value
+                )
                 for key, value in changes
             ],
         )
@@ -469,7 +456,7 @@ def test_the_error_of_a_group_leaves_other_groups_alone(
             (other, [(SESSION, "9000")]),
         )
     ]
-    request = IncrementalAlterConfigsRequest(resources=resources)
+    request = m.IncrementalAlterConfigsRequest(resources=resources)
     errors = {
         each.resource_name: each.error_code for each in wire.call(request, 1).responses
     }

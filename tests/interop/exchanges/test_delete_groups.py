@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -36,7 +27,9 @@ GROUP_ID_NOT_FOUND = 69
 
 
 def delete(wire: WireClient, *groups: str, version: int = 2) -> list[tuple[str, int]]:
-    results = wire.call(DeleteGroupsRequest(groups_names=list(groups)), version).results
+    results = wire.call(
+        m.DeleteGroupsRequest(groups_names=list(groups)), version
+    ).results
     return sorted((each.group_id, each.error_code) for each in results)
 
 
@@ -123,22 +116,24 @@ def test_the_configuration_of_a_group_survives_its_deletion(
     wire: WireClient, group: str, topic: str
 ) -> None:
     session = "consumer.session.timeout.ms"
-    config = IncrementalAlterableConfig(name=session, config_operation=0, value="50000")
-    resource = IncrementalAlterConfigsResource(
+    config = m.IncrementalAlterableConfig(
+        name=session, config_operation=0, value="50000"
+    )
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configs=[config]
     )
-    altered = wire.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    altered = wire.call(m.IncrementalAlterConfigsRequest(resources=[resource]), 1)
     assert [each.error_code for each in altered.responses] == [0]
     commit(wire, group, {(topic, 0): 5})
     assert delete(wire, group) == [(group, 0)]
-    asked = DescribeConfigsResource(
+    asked = m.DescribeConfigsResource(
         resource_type=GROUP_RESOURCE,
         resource_name=group,
         configuration_keys=[session],
     )
 
     def value() -> str | None:
-        request = DescribeConfigsRequest(resources=[asked])
+        request = m.DescribeConfigsRequest(resources=[asked])
         [found] = wire.call(request, 4).results
         return str(found.configs[0].value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -35,7 +35,7 @@ def test_a_stable_group_is_described_in_every_version(
     member = join_classic(
         wire, group, topic, assignment=b"mine", group_instance_id=instance
     )
-    request = DescribeGroupsRequest(groups=[group])
+    request = m.DescribeGroupsRequest(groups=[group])
     response = wire.call(request, version)
     [found] = response.groups
     assert (response.throttle_time_ms, found.error_code, found.group_id) == (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.interop.exchanges.consumer_group import Members
 from tests.interop.exchanges.members import describe_classic, join_request, subscription
@@ -165,7 +165,7 @@ def test_a_join_of_version_0_without_an_id_adds_a_member(members: Members) -> No
 def test_classic_members_have_ids_with_their_client_or_instance(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(topic))
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=subscription(topic))
     request = join_request(group, topic, protocols=[protocol])
     required = wire.call(request, 9)
     assert required.error_code == MEMBER_ID_REQUIRED

@@ -8,16 +8,7 @@ import pytest
 
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.records import GroupMetadataValue
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -107,7 +98,7 @@ def test_only_the_leader_gets_the_members(connect: Connect, group: str) -> None:
     ids = [pending_id(wire, group) for wire in wires]
     for number, wire in enumerate(wires):
         metadata = subscription(f"topic-{number}")
-        protocol = JoinGroupRequestProtocol(name="range", metadata=metadata)
+        protocol = m.JoinGroupRequestProtocol(name="range", metadata=metadata)
         request = join_request(group, member_id=ids[number], protocols=[protocol])
         wire.send(request, 9)
     responses = [wire.receive() for wire in wires]
@@ -123,9 +114,9 @@ def test_only_the_leader_gets_the_members(connect: Connect, group: str) -> None:
 
 @pytest.mark.fact("E19-06")
 def test_the_protocol_with_most_votes_is_chosen(connect: Connect, group: str) -> None:
-    def request(member_id: str, *names: str) -> JoinGroupRequest:
+    def request(member_id: str, *names: str) -> m.JoinGroupRequest:
         protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=subscription())
+            m.JoinGroupRequestProtocol(name=name, metadata=subscription())
             for name in names
         ]
         return join_request(group, member_id=member_id, protocols=protocols)
@@ -190,7 +181,7 @@ def test_members_that_do_not_rejoin_in_time_are_removed(
 
 def short_joins(
     connect: Connect, group: str
-) -> list[tuple[WireClient, JoinGroupRequest]]:
+) -> list[tuple[WireClient, m.JoinGroupRequest]]:
     """Return the joins of two members with a rebalance timeout of 200 ms."""
     wires = [connect(), connect()]
     return [
@@ -231,7 +222,7 @@ def test_followers_wait_for_the_sync_of_the_leader(
     leader, follower = join_two(connect, group)
     follower.wire.send(sync_request(group, follower), 5)
     assert describe_classic(leader.wire, group).group_state == "CompletingRebalance"
-    assigned = SyncGroupRequestAssignment(member_id=leader.id, assignment=b"all")
+    assigned = m.SyncGroupRequestAssignment(member_id=leader.id, assignment=b"all")
     sent = sync_request(group, leader, assignments=[assigned])
     assert leader.wire.call(sent, 5).assignment == b"all"
     response = follower.wire.receive()
@@ -246,7 +237,7 @@ def test_the_sync_of_the_leader_writes_the_assignments(
     joined = wire.call(join_request(group, member_id=member_id), 9)
     since = end_of_log(wire, group)
     member = Joined(wire, member_id, joined.generation_id, leads=True)
-    assigned = SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
+    assigned = m.SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
     sent = sync_request(group, member, assignments=[assigned])
     assert wire.call(sent, 5).error_code == 0
     [value] = metadata_records(wire, group, since)
@@ -277,7 +268,7 @@ def test_a_heartbeat_has_the_error_of_the_state(
     connect: Connect, wire: WireClient, group: str
 ) -> None:
     def error(member_id: str, generation: int, group_id: str = group) -> int:
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=group_id, generation_id=generation, member_id=member_id
         )
         return int(wire.call(request, 4).error_code)
@@ -311,10 +302,10 @@ def test_a_static_member_leaves_by_its_instance_id(
         ("", "i", UNKNOWN_MEMBER_ID),
     ]
     members = [
-        MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+        m.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
         for member_id, instance_id, _ in leaving
     ]
-    request = LeaveGroupRequest(group_id=group, members=members)
+    request = m.LeaveGroupRequest(group_id=group, members=members)
     response = wire.call(request, version)
     assert [each.error_code for each in response.members] == [
         code for *_, code in leaving
@@ -333,7 +324,7 @@ def static_two(connect: Connect, group: str) -> list[Joined]:
     members = join_all(*((connect(), each) for each in requests))
     for each in members:
         assigned = [
-            SyncGroupRequestAssignment(
+            m.SyncGroupRequestAssignment(
                 member_id=member.id, assignment=member.id.encode()
             )
             for member in members
@@ -374,8 +365,8 @@ def test_a_returning_static_member_replaces_its_id(
         "group_instance_id": instance_id,
     }
     for old, version in (
-        (HeartbeatRequest(**fields), 4),
-        (SyncGroupRequest(**fields), 4),
+        (m.HeartbeatRequest(**fields), 4),
+        (m.SyncGroupRequest(**fields), 4),
     ):
         assert wire.call(old, version).error_code == FENCED_INSTANCE_ID
 
@@ -429,7 +420,7 @@ def test_a_returning_static_member_with_another_protocol_rebalances(
     wire: WireClient, group: str
 ) -> None:
     protocols = [
-        JoinGroupRequestProtocol(name=name, metadata=subscription())
+        m.JoinGroupRequestProtocol(name=name, metadata=subscription())
         for name in ("range", "sticky")
     ]
     member = join_classic(wire, group, group_instance_id="i", protocols=protocols)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -26,7 +25,7 @@ def test_a_description_has_every_field(
     fields = {"instance_id": "i", "rack_id": "r", "server_assignor": "range"}
     epoch = members.join("m", **fields).member_epoch
     for includes in (False, True):
-        request = ConsumerGroupDescribeRequest(
+        request = m.ConsumerGroupDescribeRequest(
             group_ids=[group], include_authorized_operations=includes
         )
         [found] = wire.call(request, 0).groups
@@ -57,7 +56,7 @@ def test_version_1_has_the_type_of_each_member(
     joined = here.join(group_instance_id="c")
     types = {member.id: 1, joined.member_id: 0}
     for version in (0, 1):
-        request = ConsumerGroupDescribeRequest(group_ids=[group])
+        request = m.ConsumerGroupDescribeRequest(group_ids=[group])
         [found] = wire.call(request, version).groups
         expected = dict.fromkeys(types, -1) if version == 0 else types
         assert {each.member_id: each.member_type for each in found.members} == expected
@@ -90,8 +89,8 @@ def test_a_deleted_topic_is_left_out(
     members.join("a")
     members.settle("a")
     assert members.owns("a") == {kept: [0], deleted: [0]}
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=deleted)], timeout_ms=10_000
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=deleted)], timeout_ms=10_000
     )
     [answer] = wire.call(request, 6).responses
     assert answer.error_code == 0

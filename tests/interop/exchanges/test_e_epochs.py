@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .consumer_group import Members, set_group_config
@@ -157,8 +157,8 @@ def test_the_states_of_a_group(members: Members) -> None:
 @pytest.mark.parametrize("state", ["Stable", "stable", "STABLE"])
 def test_a_filter_by_state_ignores_case(members: Members, state: str) -> None:
     members.join("m")
-    listed = members.wire.call(ListGroupsRequest(states_filter=[state]), 5).groups
+    listed = members.wire.call(m.ListGroupsRequest(states_filter=[state]), 5).groups
     [found] = [each for each in listed if each.group_id == members.group]
     assert found.group_state == "Stable"
-    other = members.wire.call(ListGroupsRequest(states_filter=["Empty"]), 5).groups
+    other = members.wire.call(m.ListGroupsRequest(states_filter=["Empty"]), 5).groups
     assert members.group not in {each.group_id for each in other}

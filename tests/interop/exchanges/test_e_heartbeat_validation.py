@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 INVALID_REQUEST = 42
@@ -22,14 +19,14 @@ JOIN: dict[str, Any] = {
     "topic_partitions": [],
 }
 STAY: dict[str, Any] = {"member_id": "m", "member_epoch": 5}
-OWNED = [TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
+OWNED = [m.TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
 
 
 def refused(
     wire: WireClient, fields: dict[str, Any], *, version: int = 1
 ) -> tuple[int, str | None]:
     """Return the error of a heartbeat; a refusal has nothing else."""
-    sent = wire.call(ConsumerGroupHeartbeatRequest(**fields), version)
+    sent = wire.call(m.ConsumerGroupHeartbeatRequest(**fields), version)
     assert (sent.member_id, sent.member_epoch, sent.assignment) == (None, 0, None)
     return sent.error_code, sent.error_message
 
@@ -138,7 +135,7 @@ def test_a_join_needs_all_fields(
 def test_a_join_with_a_subscription_is_accepted(
     wire: WireClient, group: str, subscription: dict[str, Any]
 ) -> None:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         **{**JOIN, "group_id": group, **subscription}
     )
     assert wire.call(request, 1).error_code == 0

@@ -6,11 +6,7 @@ from typing import Final
 
 import pytest
 
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -50,13 +46,13 @@ def test_a_classic_member_of_a_consumer_group_commits_with_any_version(
 ) -> None:
     here.consumer()
     joined = here.join("c")
-    topic = OffsetCommitRequestTopic(
+    topic = m.OffsetCommitRequestTopic(
         name=here.topic,
         partitions=[
-            OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+            m.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         ],
     )
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=here.id,
         generation_id_or_member_epoch=joined.generation_id,
         member_id="c",

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -209,13 +204,13 @@ def test_too_long_metadata_refuses_its_partition_alone(
     wire: WireClient, group: str, topic: str
 ) -> None:
     partitions = [
-        OffsetCommitRequestPartition(
+        m.OffsetCommitRequestPartition(
             partition_index=index, committed_offset=5, committed_metadata="m" * length
         )
         for index, length in ((0, 4097), (1, 4096))
     ]
-    asked = OffsetCommitRequestTopic(name=topic, partitions=partitions)
-    request = OffsetCommitRequest(group_id=group, member_id="", topics=[asked])
+    asked = m.OffsetCommitRequestTopic(name=topic, partitions=partitions)
+    request = m.OffsetCommitRequest(group_id=group, member_id="", topics=[asked])
     [answered] = wire.call(request, 9).topics
     codes = {each.partition_index: each.error_code for each in answered.partitions}
     assert codes == {0: OFFSET_METADATA_TOO_LARGE, 1: 0}
@@ -325,8 +320,8 @@ def test_a_deleted_topic_has_no_offsets(
     groups = [group, f"{group}-2"]
     for each in groups:
         commit(wire, each, {(kept, 0): 1, (deleted, 0): 2})
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=deleted)], timeout_ms=10_000
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=deleted)], timeout_ms=10_000
     )
     [answer] = wire.call(request, 6).responses
     assert answer.error_code == 0

@@ -6,11 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -131,8 +127,8 @@ def test_the_removal_of_a_regular_expression_bumps_the_epoch(
 @pytest.mark.fact("E6-10", "E6-32a", "E7-37b")
 def test_added_partitions_bump_the_epoch(members: Members, topic: str) -> None:
     before = members.join("m").member_epoch
-    added = CreatePartitionsTopic(name=topic, count=3, assignments=None)
-    request = CreatePartitionsRequest(topics=[added], timeout_ms=10_000)
+    added = m.CreatePartitionsTopic(name=topic, count=3, assignments=None)
+    request = m.CreatePartitionsRequest(topics=[added], timeout_ms=10_000)
     [result] = members.wire.call(request, 3).results
     assert result.error_code == 0
     assert assigned_at(members, {topic: [0, 1, 2]}).member_epoch == before + 1
@@ -153,8 +149,8 @@ def test_a_created_topic_bumps_the_epoch(
 @pytest.mark.fact("E6-11a")
 def test_a_deleted_topic_bumps_the_epoch(members: Members, topic: str) -> None:
     before = members.join("m").member_epoch
-    gone = [DeleteTopicState(name=topic)]
-    request = DeleteTopicsRequest(topics=gone, timeout_ms=10_000)
+    gone = [m.DeleteTopicState(name=topic)]
+    request = m.DeleteTopicsRequest(topics=gone, timeout_ms=10_000)
     [result] = members.wire.call(request, 6).responses
     assert result.error_code == 0
     assigned_at(members, {})
@@ -168,8 +164,8 @@ def test_a_topic_that_is_created_again_bumps_the_epoch(
 ) -> None:
     other = members.add_topic(new_topic("other", 1))
     before = members.join("m", other).member_epoch
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=other)], timeout_ms=10_000
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=other)], timeout_ms=10_000
     )
     [result] = members.wire.call(request, 6).responses
     assert result.error_code == 0

@@ -15,12 +15,7 @@ from coterie.broker.coordinator.records import (
     ConsumerGroupRegularExpressionValue,
 )
 from coterie.broker.coordinator.result import Record
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -162,8 +157,8 @@ def test_another_number_of_partitions_bumps_the_epoch(
     epoch = members.describe().group_epoch
     members.beat("a", epoch)
     assert members.describe().group_epoch == epoch
-    added = CreatePartitionsTopic(name=topic, count=6, assignments=None)
-    request = CreatePartitionsRequest(topics=[added], timeout_ms=10_000)
+    added = m.CreatePartitionsTopic(name=topic, count=6, assignments=None)
+    request = m.CreatePartitionsRequest(topics=[added], timeout_ms=10_000)
     [result] = wire.call(request, 3).results
     assert result.error_code == 0
     members.add_topic(topic)
@@ -186,12 +181,12 @@ def test_a_recreated_topic_is_revoked_and_assigned(
     members.settle("m")
     epoch = members.describe().group_epoch
     old_id = members.topic_ids.pop(topic)
-    deleted = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=topic)], timeout_ms=10_000
+    deleted = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=topic)], timeout_ms=10_000
     )
     assert [each.error_code for each in wire.call(deleted, 6).responses] == [0]
-    created = CreateTopicsRequest(
-        topics=[CreatableTopic(name=topic, num_partitions=2, replication_factor=1)],
+    created = m.CreateTopicsRequest(
+        topics=[m.CreatableTopic(name=topic, num_partitions=2, replication_factor=1)],
         timeout_ms=10_000,
     )
     [again] = wire.call(created, 7).topics

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .members import (
@@ -40,11 +35,11 @@ JOIN: dict[str, Any] = {
 
 def join(
     wire: WireClient, group: str, member_id: str, **fields: Any
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     return heartbeat(wire, group, member_id, 0, **{**JOIN, **fields})
 
 
-def error(response: ConsumerGroupHeartbeatResponse) -> tuple[int, str | None]:
+def error(response: m.ConsumerGroupHeartbeatResponse) -> tuple[int, str | None]:
     return response.error_code, response.error_message
 
 
@@ -70,7 +65,7 @@ def error(response: ConsumerGroupHeartbeatResponse) -> tuple[int, str | None]:
         ),
         (
             0,
-            {"topic_partitions": [TopicPartitions(topic_id=bytes(15) + b"1")]},
+            {"topic_partitions": [m.TopicPartitions(topic_id=bytes(15) + b"1")]},
             "TopicPartitions must be empty when (re-)joining.",
         ),
         (
@@ -86,7 +81,7 @@ def error(response: ConsumerGroupHeartbeatResponse) -> tuple[int, str | None]:
 def test_an_invalid_heartbeat_is_explained(
     wire: WireClient, group: str, epoch: int, fields: dict[str, Any], message: str
 ) -> None:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         **{"group_id": group, "member_id": "m", "member_epoch": epoch, **JOIN, **fields}
     )
     assert error(wire.call(request, 1)) == (INVALID_REQUEST, message)
@@ -104,7 +99,7 @@ def test_before_version_1_a_temporary_leave_needs_no_member_id(
     wire: WireClient, group: str, version: int
 ) -> None:
     member = join_consumer(wire, group, instance_id="i")
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=group, member_id="", member_epoch=-2, instance_id="i"
     )
     fenced = f"Static member  with instance id i was fenced by member {member.id}."
@@ -171,7 +166,11 @@ def test_a_group_that_is_no_consumer_group_is_named(
             "the group does not use the consumer embedded protocol",
         ),
         (
-            {"protocols": [JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0")]},
+            {
+                "protocols": [
+                    m.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0")
+                ]
+            },
             "the embedded consumer protocol is malformed",
         ),
     ],

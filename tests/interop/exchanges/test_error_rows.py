@@ -13,83 +13,8 @@ from uuid import uuid4
 import pytest
 
 from coterie.testing.error_responses import error_names, error_response
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    ProducersTopicRequest,
-)
-from coterie.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    QuorumPartitionRequest,
-    QuorumTopicRequest,
-)
-from coterie.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
-from coterie.wire.messages.elect_leaders import ElectedTopic, ElectLeadersRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
 from coterie.wire.schema import Message, Struct
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
@@ -107,21 +32,21 @@ LOADING = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"}
 @pytest.fixture(autouse=True)
 def topic_and_group(wire: WireClient) -> None:
     """Create the topic and the group, unless an earlier test did."""
-    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 7)
+    topic = m.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    wire.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 7)
     wire.call(commit(TOPIC), 8)
     # Kafka creates its log of transactions at the first search for a coordinator.
-    find = FindCoordinatorRequest(key_type=1, coordinator_keys=[NOBODY])
+    find = m.FindCoordinatorRequest(key_type=1, coordinator_keys=[NOBODY])
     eventually(
         lambda: wire.call(find, 4).coordinators[0].error_code == 0,
         expected="a coordinator of transactions",
     )
 
 
-def commit(topic: str, member: str = "") -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=0)
-    row = OffsetCommitRequestTopic(name=topic, partitions=[partition])
-    return OffsetCommitRequest(
+def commit(topic: str, member: str = "") -> m.OffsetCommitRequest:
+    partition = m.OffsetCommitRequestPartition(partition_index=0, committed_offset=0)
+    row = m.OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    return m.OffsetCommitRequest(
         group_id=GROUP,
         member_id=member,
         generation_id_or_member_epoch=5 if member else -1,
@@ -130,7 +55,7 @@ def commit(topic: str, member: str = "") -> OffsetCommitRequest:
 
 
 def id_of_topic(wire: WireClient) -> bytes:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+    request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=TOPIC)])
     found: bytes = wire.call(request, 12).topics[0].topic_id
     return found
 
@@ -142,15 +67,15 @@ def fetch(
     offset: int = 0,
     epoch: int = -1,
     **session: int,
-) -> FetchRequest:
-    partition = FetchPartition(
+) -> m.FetchRequest:
+    partition = m.FetchPartition(
         partition=0,
         fetch_offset=offset,
         current_leader_epoch=epoch,
         partition_max_bytes=1_000,
     )
-    row = FetchTopic(topic=name, topic_id=topic_id, partitions=[partition])
-    return FetchRequest(max_wait_ms=0, topics=[row], **session)  # type: ignore[arg-type]
+    row = m.FetchTopic(topic=name, topic_id=topic_id, partitions=[partition])
+    return m.FetchRequest(max_wait_ms=0, topics=[row], **session)  # type: ignore[arg-type]
 
 
 def beyond_the_end(wire: WireClient) -> Message:
@@ -165,71 +90,76 @@ def unknown_session(wire: WireClient) -> Message:
     return fetch(topic_id=id_of_topic(wire), session_id=5, session_epoch=1)
 
 
-def metadata(name: str | None, id_: bytes = bytes(16)) -> MetadataRequest:
-    row = MetadataRequestTopic(name=name, topic_id=id_)
-    return MetadataRequest(topics=[row], allow_auto_topic_creation=False)
+def metadata(name: str | None, id_: bytes = bytes(16)) -> m.MetadataRequest:
+    row = m.MetadataRequestTopic(name=name, topic_id=id_)
+    return m.MetadataRequest(topics=[row], allow_auto_topic_creation=False)
 
 
-def offset_fetch(**row: Any) -> OffsetFetchRequest:
-    topic = OffsetFetchRequestTopics(partition_indexes=[0], **row)
-    return OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])]
+def offset_fetch(**row: Any) -> m.OffsetFetchRequest:
+    topic = m.OffsetFetchRequestTopics(partition_indexes=[0], **row)
+    return m.OffsetFetchRequest(
+        groups=[m.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])]
     )
 
 
-def leave(group: str) -> LeaveGroupRequest:
-    members = [MemberIdentity(member_id="gone"), MemberIdentity(group_instance_id="i")]
-    return LeaveGroupRequest(group_id=group, members=members)
+def leave(group: str) -> m.LeaveGroupRequest:
+    members = [
+        m.MemberIdentity(member_id="gone"),
+        m.MemberIdentity(group_instance_id="i"),
+    ]
+    return m.LeaveGroupRequest(group_id=group, members=members)
 
 
-def offset_delete(group: str, topic: str) -> OffsetDeleteRequest:
-    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-    row = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
-    return OffsetDeleteRequest(group_id=group, topics=[row])
+def offset_delete(group: str, topic: str) -> m.OffsetDeleteRequest:
+    partitions = [m.OffsetDeleteRequestPartition(partition_index=0)]
+    row = m.OffsetDeleteRequestTopic(name=topic, partitions=partitions)
+    return m.OffsetDeleteRequest(group_id=group, topics=[row])
 
 
-def elect(topic: str) -> ElectLeadersRequest:
-    return ElectLeadersRequest(
-        topic_partitions=[ElectedTopic(topic=topic, partitions=[0])]
+def elect(topic: str) -> m.ElectLeadersRequest:
+    return m.ElectLeadersRequest(
+        topic_partitions=[m.ElectedTopic(topic=topic, partitions=[0])]
     )
 
 
 def reassign(topic: str, replicas: list[int] | None) -> Message:
-    part = ReassignablePartition(partition_index=0, replicas=replicas)
-    return AlterPartitionReassignmentsRequest(
-        topics=[ReassignableTopic(name=topic, partitions=[part])]
+    part = m.ReassignablePartition(partition_index=0, replicas=replicas)
+    return m.AlterPartitionReassignmentsRequest(
+        topics=[m.ReassignableTopic(name=topic, partitions=[part])]
     )
 
 
-def quorum(topic: str) -> DescribeQuorumRequest:
-    part = QuorumPartitionRequest(partition_index=0)
-    return DescribeQuorumRequest(
-        topics=[QuorumTopicRequest(topic_name=topic, partitions=[part])]
+def quorum(topic: str) -> m.DescribeQuorumRequest:
+    part = m.QuorumPartitionRequest(partition_index=0)
+    return m.DescribeQuorumRequest(
+        topics=[m.QuorumTopicRequest(topic_name=topic, partitions=[part])]
     )
 
 
-def list_offsets(topic: str) -> ListOffsetsRequest:
-    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[part])])
-
-
-def leader_epoch(topic: str) -> OffsetForLeaderEpochRequest:
-    part = OffsetForLeaderPartition(partition=0, leader_epoch=0)
-    return OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic=topic, partitions=[part])]
+def list_offsets(topic: str) -> m.ListOffsetsRequest:
+    part = m.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return m.ListOffsetsRequest(
+        topics=[m.ListOffsetsTopic(name=topic, partitions=[part])]
     )
 
 
-def delete_records(offset: int) -> DeleteRecordsRequest:
-    part = DeleteRecordsPartition(partition_index=0, offset=offset)
-    return DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=TOPIC, partitions=[part])]
+def leader_epoch(topic: str) -> m.OffsetForLeaderEpochRequest:
+    part = m.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return m.OffsetForLeaderEpochRequest(
+        topics=[m.OffsetForLeaderTopic(topic=topic, partitions=[part])]
     )
 
 
-def add_partitions() -> AddPartitionsToTxnRequest:
-    topic = AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])
-    return AddPartitionsToTxnRequest(
+def delete_records(offset: int) -> m.DeleteRecordsRequest:
+    part = m.DeleteRecordsPartition(partition_index=0, offset=offset)
+    return m.DeleteRecordsRequest(
+        topics=[m.DeleteRecordsTopic(name=TOPIC, partitions=[part])]
+    )
+
+
+def add_partitions() -> m.AddPartitionsToTxnRequest:
+    topic = m.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])
+    return m.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=NOBODY,
         v3_and_below_producer_id=7,
         v3_and_below_topics=[topic],
@@ -264,14 +194,14 @@ CAUSES = (
     Cause("INVALID_REPLICA_ASSIGNMENT", reassign(TOPIC, [77]), (0, 1)),
     Cause(
         "RESOURCE_NOT_FOUND",
-        DescribeUserScramCredentialsRequest(users=[UserName(name=NOBODY)]),
+        m.DescribeUserScramCredentialsRequest(users=[m.UserName(name=NOBODY)]),
         (0,),
     ),
     Cause("UNKNOWN_TOPIC_OR_PARTITION", quorum(TOPIC), (0, 1, 2)),
     # One place in the response.
     Cause(
         "UNKNOWN_TOPIC_OR_PARTITION",
-        DescribeTopicPartitionsRequest(topics=[TopicRequest(name=MISSING)]),
+        m.DescribeTopicPartitionsRequest(topics=[m.TopicRequest(name=MISSING)]),
         (0,),
     ),
     Cause("UNKNOWN_TOPIC_OR_PARTITION", list_offsets(MISSING), (1, 5, 8)),
@@ -282,48 +212,58 @@ CAUSES = (
     Cause("INVALID_PRODUCER_ID_MAPPING", add_partitions(), (0, 3)),
     Cause(
         "TOPIC_ALREADY_EXISTS",
-        CreateTopicsRequest(
-            topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)]
+        m.CreateTopicsRequest(
+            topics=[
+                m.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+            ]
         ),
         (2, 7),
     ),
     Cause(
         "INVALID_PARTITIONS",
-        CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=TOPIC, count=1)], timeout_ms=TIMEOUT_MS
+        m.CreatePartitionsRequest(
+            topics=[m.CreatePartitionsTopic(name=TOPIC, count=1)], timeout_ms=TIMEOUT_MS
         ),
         (0, 3),
     ),
     Cause(
         "UNKNOWN_TOPIC_OR_PARTITION",
-        DeleteTopicsRequest(topic_names=[MISSING], timeout_ms=TIMEOUT_MS),
+        m.DeleteTopicsRequest(topic_names=[MISSING], timeout_ms=TIMEOUT_MS),
         (1, 5),
     ),
     Cause(
         "UNKNOWN_TOPIC_OR_PARTITION",
-        DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(resource_type=2, resource_name=MISSING)]
+        m.DescribeConfigsRequest(
+            resources=[
+                m.DescribeConfigsResource(resource_type=2, resource_name=MISSING)
+            ]
         ),
         (1, 4),
     ),
     Cause(
         "UNKNOWN_TOPIC_OR_PARTITION",
-        DescribeProducersRequest(
-            topics=[ProducersTopicRequest(name=MISSING, partition_indexes=[0])]
+        m.DescribeProducersRequest(
+            topics=[m.ProducersTopicRequest(name=MISSING, partition_indexes=[0])]
         ),
         (0,),
     ),
     Cause(
         "TRANSACTIONAL_ID_NOT_FOUND",
-        DescribeTransactionsRequest(transactional_ids=[NOBODY]),
+        m.DescribeTransactionsRequest(transactional_ids=[NOBODY]),
         (0,),
     ),
-    Cause("GROUP_ID_NOT_FOUND", DescribeGroupsRequest(groups=["no-group"]), (6,)),
-    Cause("GROUP_ID_NOT_FOUND", DeleteGroupsRequest(groups_names=["no-group"]), (0, 2)),
+    Cause("GROUP_ID_NOT_FOUND", m.DescribeGroupsRequest(groups=["no-group"]), (6,)),
     Cause(
-        "GROUP_ID_NOT_FOUND", ConsumerGroupDescribeRequest(group_ids=["no-group"]), (1,)
+        "GROUP_ID_NOT_FOUND", m.DeleteGroupsRequest(groups_names=["no-group"]), (0, 2)
     ),
-    Cause("UNKNOWN_MEMBER_ID", HeartbeatRequest(group_id=GROUP, member_id="x"), (0, 4)),
+    Cause(
+        "GROUP_ID_NOT_FOUND",
+        m.ConsumerGroupDescribeRequest(group_ids=["no-group"]),
+        (1,),
+    ),
+    Cause(
+        "UNKNOWN_MEMBER_ID", m.HeartbeatRequest(group_id=GROUP, member_id="x"), (0, 4)
+    ),
 )
 
 

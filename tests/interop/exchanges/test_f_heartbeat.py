@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .members import (
@@ -44,8 +35,8 @@ def test_each_response_names_its_member(
 def test_version_0_joins_without_a_member_id(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    joined: ConsumerGroupHeartbeatResponse = wire.call(
-        ConsumerGroupHeartbeatRequest(
+    joined: m.ConsumerGroupHeartbeatResponse = wire.call(
+        m.ConsumerGroupHeartbeatRequest(
             group_id=group,
             rebalance_timeout_ms=30_000,
             subscribed_topic_names=[topic],
@@ -87,13 +78,13 @@ def test_a_group_has_the_uniform_assignor(
 def test_configs_of_a_group_are_named_without_group(
     wire: WireClient, group: str, prefix: str, code: int
 ) -> None:
-    config = IncrementalAlterableConfig(
+    config = m.IncrementalAlterableConfig(
         name=f"{prefix}consumer.session.timeout.ms", config_operation=0, value="50000"
     )
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=GROUP, resource_name=group, configs=[config]
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
+    request = m.IncrementalAlterConfigsRequest(resources=[resource])
     [altered] = wire.call(request, 1).responses
     assert altered.error_code == code
 
@@ -103,5 +94,7 @@ def test_a_group_with_nothing_but_offsets_has_no_protocol_type(
     wire: WireClient, group: str, topic: str
 ) -> None:
     commit(wire, group, {(topic, 0): 5})
-    listed = {each.group_id: each for each in wire.call(ListGroupsRequest(), 5).groups}
+    listed = {
+        each.group_id: each for each in wire.call(m.ListGroupsRequest(), 5).groups
+    }
     assert listed[group].protocol_type == ""

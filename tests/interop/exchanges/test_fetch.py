@@ -8,10 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -23,8 +20,8 @@ OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, UNKNOWN_ID, INCONSISTENT_ID = 1, 3, 100, 103
 
 def create(wire: WireClient, name: str) -> bytes:
     """Create a topic of one partition, wait for its leader and return its id."""
-    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
+    wanted = m.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    request = m.CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
     (created,) = wire.call(request, 7).topics
     assert created.error_code == 0
     eventually(lambda: is_led(wire, name), expected=f"a leader of {name}")
@@ -33,15 +30,15 @@ def create(wire: WireClient, name: str) -> bytes:
 
 
 def is_led(wire: WireClient, name: str) -> bool:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=name)])
     (topic,) = wire.call(request, 4).topics
     # The node may still be about to become the leader that it announces.
     return topic.error_code == 0 and rows(wire.call(fetch_of(name), BY_NAME))[0][0] == 0
 
 
 def delete(wire: WireClient, name: str) -> None:
-    topics = [DeleteTopicState(name=name)]
-    request = DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+    topics = [m.DeleteTopicState(name=name)]
+    request = m.DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
     assert wire.call(request, 6).responses[0].error_code == 0
 
 
@@ -52,9 +49,9 @@ def fetch_of(
     partition: int = 0,
     last_fetched_epoch: int = -1,
     **fields: Any,
-) -> FetchRequest:
+) -> m.FetchRequest:
     """Return a request of one partition of a topic, by name or id, or of none."""
-    wanted = FetchPartition(
+    wanted = m.FetchPartition(
         partition=partition,
         fetch_offset=offset,
         partition_max_bytes=1 << 20,
@@ -62,11 +59,11 @@ def fetch_of(
     )
     topics = []
     if isinstance(topic, bytes):
-        topics = [FetchTopic(topic_id=topic, partitions=[wanted])]
+        topics = [m.FetchTopic(topic_id=topic, partitions=[wanted])]
     elif topic is not None:
-        topics = [FetchTopic(topic=topic, partitions=[wanted])]
+        topics = [m.FetchTopic(topic=topic, partitions=[wanted])]
     defaults = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1}
-    return FetchRequest(topics=topics, **{**defaults, **fields})
+    return m.FetchRequest(topics=topics, **{**defaults, **fields})
 
 
 def rows(response: Any) -> list[tuple[int, bool]]:

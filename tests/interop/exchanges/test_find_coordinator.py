@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -34,7 +34,7 @@ def is_the_broker(wire: WireClient, answer: Any) -> bool:
 def test_before_version_4_the_answer_is_about_one_key(
     wire: WireClient, group: str, version: int
 ) -> None:
-    found = wire.call(FindCoordinatorRequest(key=group), version)
+    found = wire.call(m.FindCoordinatorRequest(key=group), version)
     assert (found.throttle_time_ms, found.error_code) == (0, 0)
     assert is_the_broker(wire, found)
     assert found.error_message == ("" if version == 0 else "NONE")
@@ -46,7 +46,7 @@ def test_keys_are_answered_in_order_even_if_repeated(
     wire: WireClient, group: str, version: int
 ) -> None:
     keys = [f"{group}-{i}" for i in (2, 1, 2)]
-    response = wire.call(FindCoordinatorRequest(coordinator_keys=keys), version)
+    response = wire.call(m.FindCoordinatorRequest(coordinator_keys=keys), version)
     assert response.throttle_time_ms == 0
     assert [each.key for each in response.coordinators] == keys
     for each in response.coordinators:
@@ -60,7 +60,7 @@ def test_the_key_type_is_that_of_every_key(
     wire: WireClient, group: str, version: int
 ) -> None:
     keys = [f"{group}-1", f"{group}-2"]
-    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=keys)
+    request = m.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=keys)
 
     def are_found() -> bool:
         found = wire.call(request, version).coordinators
@@ -77,7 +77,7 @@ def test_an_unknown_key_type_is_an_invalid_request_for_every_key(
     wire: WireClient, group: str, key_type: int, version: int
 ) -> None:
     keys = [f"{group}-1", f"{group}-2"]
-    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
+    request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
     found = wire.call(request, version).coordinators
     assert [(each.key, each.error_code) for each in found] == [
         (key, INVALID_REQUEST) for key in keys
@@ -93,6 +93,6 @@ def test_an_unknown_key_type_is_an_invalid_request_for_every_key(
 def test_before_version_4_an_error_has_a_message(
     wire: WireClient, group: str, key_type: int, version: int
 ) -> None:
-    found = wire.call(FindCoordinatorRequest(key=group, key_type=key_type), version)
+    found = wire.call(m.FindCoordinatorRequest(key=group, key_type=key_type), version)
     assert (found.error_code, node_of(found)) == (INVALID_REQUEST, NO_NODE)
     assert found.error_message == MALFORMED

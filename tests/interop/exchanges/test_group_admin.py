@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -109,7 +108,7 @@ def test_consumer_groups_are_described_with_an_error_for_each(
 ) -> None:
     join_classic(wire, f"{group}-classic")
     group_ids = [group, f"{group}-classic", ""]
-    request = ConsumerGroupDescribeRequest(group_ids=group_ids)
+    request = m.ConsumerGroupDescribeRequest(group_ids=group_ids)
     groups = wire.call(request, version).groups
     found = [(each.group_id, each.error_code, each.error_message) for each in groups]
     assert sorted(found) == [
@@ -161,6 +160,6 @@ def test_filters_ignore_case_and_those_of_states_white_space(
     is_listed: bool,
 ) -> None:
     join_classic(wire, group)
-    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    request = m.ListGroupsRequest(states_filter=states, types_filter=types)
     listed = {each.group_id for each in wire.call(request, 5).groups}
     assert (group in listed) is is_listed

@@ -6,22 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
 
@@ -60,7 +45,7 @@ def test_a_group_with_members_is_not_deleted(
     modern = join_consumer(wire, consumer, topic)
 
     def deleted(*groups: str) -> dict[str, int]:
-        request = DeleteGroupsRequest(groups_names=list(groups))
+        request = m.DeleteGroupsRequest(groups_names=list(groups))
         results = wire.call(request, version).results
         return {each.group_id: each.error_code for each in results}
 
@@ -85,22 +70,22 @@ def test_each_described_group_has_its_own_answer(
 ) -> None:
     join_consumer(wire, group, topic)
     missing = f"{group}-missing"
-    request = ConsumerGroupDescribeRequest(group_ids=[missing, group, ""])
+    request = m.ConsumerGroupDescribeRequest(group_ids=[missing, group, ""])
     described = {each.group_id: each for each in wire.call(request, 1).groups}
     codes = {name: each.error_code for name, each in described.items()}
     assert codes == {missing: GROUP_ID_NOT_FOUND, group: 0, "": INVALID_GROUP_ID}
     assert len(described[group].members) == 1
     commit(wire, f"{group}-2", {(topic, 0): 5})
     names = [missing, f"{group}-2"]
-    found = wire.call(DescribeGroupsRequest(groups=names), 6).groups
+    found = wire.call(m.DescribeGroupsRequest(groups=names), 6).groups
     codes = {each.group_id: each.error_code for each in found}
     assert codes == {missing: GROUP_ID_NOT_FOUND, f"{group}-2": 0}
 
 
 def listed(
     wire: WireClient, group: str, *, version: int = 5, **filters: Any
-) -> list[ListedGroup]:
-    groups = wire.call(ListGroupsRequest(**filters), version).groups
+) -> list[m.ListedGroup]:
+    groups = wire.call(m.ListGroupsRequest(**filters), version).groups
     return [each for each in groups if each.group_id == group]
 
 
@@ -176,8 +161,8 @@ def test_an_unknown_group_is_dead_before_version_6(
 def test_members_of_an_unknown_group_are_unknown(
     wire: WireClient, group: str, version: int
 ) -> None:
-    members = [MemberIdentity(member_id=each) for each in "mn"]
-    request = LeaveGroupRequest(group_id=group, member_id="m", members=members)
+    members = [m.MemberIdentity(member_id=each) for each in "mn"]
+    request = m.LeaveGroupRequest(group_id=group, member_id="m", members=members)
     answer = wire.call(request, version)
     codes = [each.error_code for each in answer.members]
     expected = (UNKNOWN_MEMBER_ID, []) if version < 3 else (0, [UNKNOWN_MEMBER_ID] * 2)
@@ -189,11 +174,11 @@ def test_members_of_an_unknown_group_are_unknown(
     "request_of_a_member",
     [
         join_request("", "t"),
-        SyncGroupRequest(
+        m.SyncGroupRequest(
             group_id="", member_id="m", protocol_type="consumer", protocol_name="range"
         ),
-        HeartbeatRequest(group_id="", member_id="m"),
-        LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id="m")]),
+        m.HeartbeatRequest(group_id="", member_id="m"),
+        m.LeaveGroupRequest(group_id="", members=[m.MemberIdentity(member_id="m")]),
     ],
     ids=lambda request: type(request).__name__,
 )
@@ -222,13 +207,15 @@ def test_uniform_is_the_default_assignor(
 
 @pytest.mark.fact("I-10")
 def test_an_unknown_config_of_a_group_is_invalid(wire: WireClient, group: str) -> None:
-    config = IncrementalAlterableConfig(
+    config = m.IncrementalAlterableConfig(
         name="consumer.nonsense.ms", config_operation=0, value="1"
     )
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=32, resource_name=group, configs=[config]
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    request = m.IncrementalAlterConfigsRequest(
+        resources=[resource], validate_only=False
+    )
     [answer] = wire.call(request, 1).responses
     assert answer.error_code == INVALID_CONFIG
 
@@ -243,12 +230,12 @@ def test_the_offsets_topic_is_compacted_with_producer_compression(
         "compression.type": "producer",
         "segment.bytes": "104857600",
     }
-    resource = DescribeConfigsResource(
+    resource = m.DescribeConfigsResource(
         resource_type=2,
         resource_name="__consumer_offsets",
         configuration_keys=[*expected],
     )
-    request = DescribeConfigsRequest(resources=[resource])
+    request = m.DescribeConfigsRequest(resources=[resource])
     [found] = wire.call(request, 4).results
     assert found.error_code == 0
     assert {each.name: each.value for each in found.configs} == expected

@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -54,14 +45,14 @@ STAY: dict[str, Any] = {"group_id": "exchanges", "member_id": "m", "member_epoch
 
 def refused(
     wire: WireClient, fields: dict[str, Any], *, version: int = 1, **changed: Any
-) -> ConsumerGroupHeartbeatResponse:
-    request = ConsumerGroupHeartbeatRequest(**{**fields, **changed})
-    answer: ConsumerGroupHeartbeatResponse = wire.call(request, version)
+) -> m.ConsumerGroupHeartbeatResponse:
+    request = m.ConsumerGroupHeartbeatRequest(**{**fields, **changed})
+    answer: m.ConsumerGroupHeartbeatResponse = wire.call(request, version)
     assert answer.error_code, answer
     return answer
 
 
-def is_invalid(answer: ConsumerGroupHeartbeatResponse, field: str) -> bool:
+def is_invalid(answer: m.ConsumerGroupHeartbeatResponse, field: str) -> bool:
     message = answer.error_message or ""
     return answer.error_code == INVALID_REQUEST and field in message
 
@@ -89,7 +80,7 @@ def test_a_join_without_a_rebalance_timeout_is_invalid(wire: WireClient) -> None
 
 @pytest.mark.fact("H-01d")
 def test_a_join_must_own_no_partitions(wire: WireClient) -> None:
-    one = [TopicPartitions(topic_id=bytes(16), partitions=[0])]
+    one = [m.TopicPartitions(topic_id=bytes(16), partitions=[0])]
     for owned in (None, one):
         answer = refused(wire, JOIN, topic_partitions=owned)
         assert is_invalid(answer, "TopicPartitions")
@@ -145,7 +136,7 @@ def test_a_join_of_version_0_without_an_id_gets_one(
 ) -> None:
     joining = {**JOIN, "group_id": group, "member_id": ""}
     joining["subscribed_topic_names"] = [f"{group}-missing"]
-    answer = wire.call(ConsumerGroupHeartbeatRequest(**joining), 0)
+    answer = wire.call(m.ConsumerGroupHeartbeatRequest(**joining), 0)
     assert (answer.error_code, len(answer.member_id)) == (0, 22)
     assert answer.assignment is not None
     assert answer.assignment.topic_partitions == []
@@ -266,11 +257,12 @@ def test_a_member_may_unsubscribe_from_everything(
 
 
 def deleted(wire: WireClient, group: str, topic: str) -> int:
-    request = OffsetDeleteRequest(
+    request = m.OffsetDeleteRequest(
         group_id=group,
         topics=[
-            OffsetDeleteRequestTopic(
-                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+            m.OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[m.OffsetDeleteRequestPartition(partition_index=0)],
             )
         ],
     )

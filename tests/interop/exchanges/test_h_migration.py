@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -43,17 +36,19 @@ FENCED_INSTANCE_ID = 82
 
 def offers(
     topic: str, *owned: int, names: tuple[str, ...] = ("range",), version: int = 1
-) -> list[JoinGroupRequestProtocol]:
+) -> list[m.JoinGroupRequestProtocol]:
     metadata = subscription(
         topic, owned={topic: owned} if owned else None, version=version
     )
-    return [JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names]
+    return [m.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names]
 
 
 def encoded(topic: str, *partitions: int) -> bytes:
     """Return the assignment of a classic leader."""
-    each = ConsumerProtocolTopicPartitions(topic=topic, partitions=list(partitions))
-    value = ConsumerProtocolAssignment(assigned_partitions=[each] if partitions else [])
+    each = m.ConsumerProtocolTopicPartitions(topic=topic, partitions=list(partitions))
+    value = m.ConsumerProtocolAssignment(
+        assigned_partitions=[each] if partitions else []
+    )
     return b"\0\1" + encode(value, 1)
 
 
@@ -94,7 +89,7 @@ class Classic:
             "protocol_type": "consumer",
             "protocol_name": "range",
         }
-        request = SyncGroupRequest(group_id=self.group, **{**fields, **changed})
+        request = m.SyncGroupRequest(group_id=self.group, **{**fields, **changed})
         return self.wire.call(request, 5)
 
     def synced(self) -> list[int]:
@@ -102,12 +97,12 @@ class Classic:
         answer = self.sync()
         assert answer.error_code == 0, answer
         version = int.from_bytes(answer.assignment[:2], "big")
-        value, _ = decode(ConsumerProtocolAssignment, version, answer.assignment, 2)
+        value, _ = decode(m.ConsumerProtocolAssignment, version, answer.assignment, 2)
         return sorted(p for each in value.assigned_partitions for p in each.partitions)
 
     def beat(self) -> int:
         """Send a Heartbeat; return its error code."""
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=self.group,
             member_id=self.id,
             generation_id=self.generation,
@@ -180,7 +175,7 @@ def test_an_upgrade_ends_waiting_joins_and_syncs(
     second.send(join_request(other, topic), 3)
     joined = [first.receive(), second.receive()]
     follower = next(each for each in joined if each.leader != each.member_id)
-    request = SyncGroupRequest(
+    request = m.SyncGroupRequest(
         group_id=other,
         generation_id=follower.generation_id,
         member_id=follower.member_id,
@@ -260,7 +255,7 @@ def test_a_classic_member_must_support_a_protocol_of_the_others(
     Classic(wire, group, topic, protocols=offers(topic, names=("range", "sticky")))
 
     def code(**fields: Any) -> int:
-        request: JoinGroupRequest = join_request(group, topic, **fields)
+        request: m.JoinGroupRequest = join_request(group, topic, **fields)
         error: int = wire.call(request, 3).error_code
         return error
 
@@ -379,13 +374,13 @@ def test_members_that_leave_together_bump_the_epoch_once(
     statics = [Classic(wire, group, topic, group_instance_id=each) for each in "ij"]
     epoch = describe_consumer(wire, group).group_epoch
     leaving = [
-        MemberIdentity(member_id=classic.id),
-        MemberIdentity(member_id="m"),
-        MemberIdentity(member_id="", group_instance_id="i"),
-        MemberIdentity(member_id="m", group_instance_id="j"),
-        MemberIdentity(member_id="m", group_instance_id="k"),
+        m.MemberIdentity(member_id=classic.id),
+        m.MemberIdentity(member_id="m"),
+        m.MemberIdentity(member_id="", group_instance_id="i"),
+        m.MemberIdentity(member_id="m", group_instance_id="j"),
+        m.MemberIdentity(member_id="m", group_instance_id="k"),
     ]
-    answer = wire.call(LeaveGroupRequest(group_id=group, members=leaving), 5)
+    answer = wire.call(m.LeaveGroupRequest(group_id=group, members=leaving), 5)
     codes = [each.error_code for each in answer.members]
     unknown = UNKNOWN_MEMBER_ID
     assert (answer.error_code, codes) == (

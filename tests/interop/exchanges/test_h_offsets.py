@@ -6,19 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -74,7 +62,7 @@ def test_a_commit_without_a_generation_makes_a_group(
     wire: WireClient, group: str, topic: str
 ) -> None:
     commit(wire, group, {(topic, 0): 5})
-    groups = wire.call(ListGroupsRequest(), 5).groups
+    groups = wire.call(m.ListGroupsRequest(), 5).groups
     [found] = [each for each in groups if each.group_id == group]
     assert (found.protocol_type, found.group_state) == ("", "Empty")
 
@@ -83,13 +71,13 @@ def test_a_commit_without_a_generation_makes_a_group(
 def test_a_group_without_members_ignores_instance_ids(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=7, committed_metadata=""
     )
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=group,
         group_instance_id="pod-1",
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+        topics=[m.OffsetCommitRequestTopic(name=topic, partitions=[partition])],
     )
     for _ in range(2):
         [[answer]] = [each.partitions for each in wire.call(request, 9).topics]
@@ -147,7 +135,7 @@ def test_a_classic_member_of_a_consumer_group_commits_with_its_generation(
     wire: WireClient, group: str, topic: str
 ) -> None:
     Beating(wire, group, topic)
-    protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription(topic))]
+    protocols = [m.JoinGroupRequestProtocol(name="range", metadata=subscription(topic))]
     joined = wire.call(join_request(group, topic, protocols=protocols), 3)
     assert joined.error_code == 0
     zero = (topic, 0)
@@ -163,15 +151,15 @@ def test_long_metadata_refuses_its_own_partition(
     wire: WireClient, group: str, topic: str
 ) -> None:
     long, short = (
-        OffsetCommitRequestPartition(
+        m.OffsetCommitRequestPartition(
             partition_index=index,
             committed_offset=index + 1,
             committed_metadata="x" * (4097 - index),
         )
         for index in range(2)
     )
-    of_topic = OffsetCommitRequestTopic(name=topic, partitions=[long, short])
-    request = OffsetCommitRequest(group_id=group, topics=[of_topic])
+    of_topic = m.OffsetCommitRequestTopic(name=topic, partitions=[long, short])
+    request = m.OffsetCommitRequest(group_id=group, topics=[of_topic])
     [answered] = wire.call(request, 9).topics
     codes = {each.partition_index: each.error_code for each in answered.partitions}
     assert codes == {0: OFFSET_METADATA_TOO_LARGE, 1: 0}
@@ -305,8 +293,8 @@ def test_the_deletion_of_a_topic_deletes_its_offsets(
     commit(wire, other, {(topic, 1): 6})
     producer = Transactions(wire, group)
     producer.commit(other, {(topic, 0): 7})
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=topic)], timeout_ms=30_000
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=topic)], timeout_ms=30_000
     )
     [answer] = wire.call(request, 6).responses
     assert answer.error_code == 0
@@ -329,14 +317,14 @@ def delete(
     """Return the code of each partition of an OffsetDelete of one topic, or the code
     of the request."""
     [topic] = {name for name, _ in partitions}
-    of_topic = OffsetDeleteRequestTopic(
+    of_topic = m.OffsetDeleteRequestTopic(
         name=topic,
         partitions=[
-            OffsetDeleteRequestPartition(partition_index=index)
+            m.OffsetDeleteRequestPartition(partition_index=index)
             for _, index in partitions
         ],
     )
-    answer = wire.call(OffsetDeleteRequest(group_id=group, topics=[of_topic]), 0)
+    answer = wire.call(m.OffsetDeleteRequest(group_id=group, topics=[of_topic]), 0)
     if answer.error_code:
         code: int = answer.error_code
         return code

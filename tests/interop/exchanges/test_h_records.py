@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.record_serde import decode_record
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .log_records import Position, end_of_log, records_of
@@ -176,11 +167,11 @@ def test_a_temporary_leave_writes_one_record(
 def test_a_commit_with_a_retention_time_has_version_1(
     wire: WireClient, group: str, topic: str, since: Position
 ) -> None:
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=5, committed_metadata=""
     )
-    of_topic = OffsetCommitRequestTopic(name=topic, partitions=[partition])
-    request = OffsetCommitRequest(
+    of_topic = m.OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    request = m.OffsetCommitRequest(
         group_id=group, retention_time_ms=1234, topics=[of_topic]
     )
     [[answer]] = [each.partitions for each in wire.call(request, 4).topics]
@@ -204,10 +195,10 @@ def test_the_deletion_of_a_pending_offset_writes_a_tombstone(
     producer = Transactions(wire, group)
     producer.commit(group, {(topic, 0): 5})
     before = end_of_log(wire, group)
-    of_topic = OffsetDeleteRequestTopic(
-        name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+    of_topic = m.OffsetDeleteRequestTopic(
+        name=topic, partitions=[m.OffsetDeleteRequestPartition(partition_index=0)]
     )
-    wire.call(OffsetDeleteRequest(group_id=group, topics=[of_topic]), 0)
+    wire.call(m.OffsetDeleteRequest(group_id=group, topics=[of_topic]), 0)
     assert Written(wire, group, before).types == ["-1"]
     producer.end(commit=False)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -52,14 +51,14 @@ def test_a_classic_member_that_does_not_rejoin_in_time_is_removed(
     modern = Beating(wire, group, topic).owning(2)
     request = join_request(group, topic, rebalance_timeout_ms=TO_SYNC_MS)
     joined = wire.call(request, 3)
-    sync = SyncGroupRequest(
+    sync = m.SyncGroupRequest(
         group_id=group,
         member_id=joined.member_id,
         generation_id=joined.generation_id,
     )
     assert wire.call(sync, 3).error_code == 0
     epoch = Beating(wire, group, f"{topic}-missing").epoch
-    beat = HeartbeatRequest(
+    beat = m.HeartbeatRequest(
         group_id=group,
         member_id=joined.member_id,
         generation_id=joined.generation_id,

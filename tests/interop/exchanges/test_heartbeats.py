@@ -9,16 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    TopicPartitions,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -44,7 +35,7 @@ def wait_until_known(wire: WireClient, group: str, topic: str) -> str:
     def is_known() -> bool:
         member = join_consumer(wire, group, topic)
         leave_consumer(wire, group, member.id)
-        wire.call(DeleteGroupsRequest(groups_names=[group]), 2)
+        wire.call(m.DeleteGroupsRequest(groups_names=[group]), 2)
         return bool(member.assigned)
 
     eventually(is_known, expected=f"partitions of {topic}")
@@ -59,26 +50,26 @@ def known_topic(wire: WireClient, group: str, topic: str) -> str:
 
 def set_assignment_interval(wire: WireClient, group: str, interval_ms: int) -> None:
     """Set the least time between two targets of the group."""
-    config = IncrementalAlterableConfig(
+    config = m.IncrementalAlterableConfig(
         name="consumer.assignment.interval.ms", value=str(interval_ms)
     )
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configs=[config]
     )
     [answer] = wire.call(
-        IncrementalAlterConfigsRequest(resources=[resource]), 1
+        m.IncrementalAlterConfigsRequest(resources=[resource]), 1
     ).responses
     assert answer.error_code == 0, answer
 
 
-def partitions(assignment: Assignment | None) -> list[int]:
+def partitions(assignment: m.Assignment | None) -> list[int]:
     """Return the partitions of an assignment that the response must contain."""
     assert assignment is not None
     return sorted(p for topic in assignment.topic_partitions for p in topic.partitions)
 
 
-def owned(wire: WireClient, topic: str, *of_topic: int) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id=topic_id(wire, topic), partitions=[*of_topic])]
+def owned(wire: WireClient, topic: str, *of_topic: int) -> list[m.TopicPartitions]:
+    return [m.TopicPartitions(topic_id=topic_id(wire, topic), partitions=[*of_topic])]
 
 
 def wait_for_target(

@@ -6,16 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .test_fetch import create
@@ -34,13 +25,13 @@ def list_offset(
     isolation_level: int = 0,
     leader_epoch: int = -1,
 ) -> Any:
-    part = ListOffsetsPartition(
+    part = m.ListOffsetsPartition(
         partition_index=0, timestamp=timestamp, current_leader_epoch=leader_epoch
     )
-    request = ListOffsetsRequest(
+    request = m.ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,
-        topics=[ListOffsetsTopic(name=topic, partitions=[part])],
+        topics=[m.ListOffsetsTopic(name=topic, partitions=[part])],
         timeout_ms=60_000,
     )
     (found,) = wire.call(request, version).topics
@@ -70,10 +61,10 @@ def test_an_epoch_before_the_first(wire: WireClient, name: str) -> None:
     create(wire, name)
     response = list_offset(wire, name, 6, leader_epoch=-2)
     assert response.error_code == FENCED_LEADER_EPOCH
-    part = OffsetForLeaderPartition(
+    part = m.OffsetForLeaderPartition(
         partition=0, current_leader_epoch=-1, leader_epoch=-2
     )
-    topics = [OffsetForLeaderTopic(topic=name, partitions=[part])]
-    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
+    topics = [m.OffsetForLeaderTopic(topic=name, partitions=[part])]
+    request = m.OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
     (found,) = wire.call(request, 4).topics[0].partitions
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, -2, 0)

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.classic_requests import assigned, assigns
 from tests.broker.server.harness import WireClient
 from tests.interop.conftest import Broker
@@ -67,10 +66,10 @@ def here(wire: WireClient, group: str, foo: str) -> Group:
     return Group(wire, group, foo)
 
 
-def protocols(*metadata: bytes) -> list[JoinGroupRequestProtocol]:
+def protocols(*metadata: bytes) -> list[m.JoinGroupRequestProtocol]:
     names = ("range", "roundrobin")
     return [
-        JoinGroupRequestProtocol(name=name, metadata=data)
+        m.JoinGroupRequestProtocol(name=name, metadata=data)
         for name, data in zip(names, metadata, strict=False)
     ]
 
@@ -360,8 +359,8 @@ def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
     assert left.error_code == GROUP_NOT_FOUND
     prefix = f"Cannot downgrade the classic group {here.id}: "
     assert (left.error_message or "").startswith(prefix)
-    request = LeaveGroupRequest(
-        group_id=here.id, members=[MemberIdentity(member_id=member.id)]
+    request = m.LeaveGroupRequest(
+        group_id=here.id, members=[m.MemberIdentity(member_id=member.id)]
     )
     response = here.wire.call(request, 5)
     assert (response.error_code, response.members) == (GROUP_NOT_FOUND, [])
@@ -541,7 +540,7 @@ def test_user_data_prevents_an_upgrade(
         here.id,
         assignment=assigns({here.topic: ALL}, user_data=b"x"),
         protocols=[
-            JoinGroupRequestProtocol(name=name, metadata=subscription(here.topic))
+            m.JoinGroupRequestProtocol(name=name, metadata=subscription(here.topic))
         ],
     )
     joined = here.rejoin("m")

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .members import (
@@ -32,14 +27,14 @@ GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 
 
-def request_of(group: str, partitions: Sequence[Partition]) -> OffsetDeleteRequest:
-    return OffsetDeleteRequest(
+def request_of(group: str, partitions: Sequence[Partition]) -> m.OffsetDeleteRequest:
+    return m.OffsetDeleteRequest(
         group_id=group,
         topics=[
-            OffsetDeleteRequestTopic(
+            m.OffsetDeleteRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetDeleteRequestPartition(partition_index=index)
+                    m.OffsetDeleteRequestPartition(partition_index=index)
                     for topic, index in partitions
                     if topic == name
                 ],
@@ -54,7 +49,7 @@ def delete(
 ) -> tuple[int, dict[Partition, int]]:
     """Delete offsets; return the top-level error and that of each partition."""
     response = wire.call(request_of(group, partitions), 0)
-    assert isinstance(response, OffsetDeleteResponse)
+    assert isinstance(response, m.OffsetDeleteResponse)
     return response.error_code, {
         (topic.name, each.partition_index): each.error_code
         for topic in response.topics

@@ -7,19 +7,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
@@ -51,22 +40,22 @@ def request_of(
     require_stable: bool = False,
     member_id: str | None = None,
     epoch: int = -1,
-) -> OffsetFetchRequest:
+) -> m.OffsetFetchRequest:
     """Return a request by topic names, in the shape of the version."""
     if version < 8:
         [(group, topics)] = groups.items()
         old = topics and [
-            OffsetFetchRequestTopic(name=name, partition_indexes=list(indexes))
+            m.OffsetFetchRequestTopic(name=name, partition_indexes=list(indexes))
             for name, indexes in topics.items()
         ]
-        return OffsetFetchRequest(
+        return m.OffsetFetchRequest(
             group_id=group,
             topics=None if topics is None else old or [],
             require_stable=require_stable,
         )
-    return OffsetFetchRequest(
+    return m.OffsetFetchRequest(
         groups=[
-            OffsetFetchRequestGroup(
+            m.OffsetFetchRequestGroup(
                 group_id=group,
                 member_id=member_id,
                 member_epoch=epoch,
@@ -78,9 +67,9 @@ def request_of(
     )
 
 
-def named(topics: Mapping[str, Sequence[int]]) -> list[OffsetFetchRequestTopics]:
+def named(topics: Mapping[str, Sequence[int]]) -> list[m.OffsetFetchRequestTopics]:
     return [
-        OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))
+        m.OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))
         for name, indexes in topics.items()
     ]
 
@@ -256,12 +245,12 @@ def test_repeated_groups_are_answered_one_by_one_in_order(
 ) -> None:
     commit(wire, group, {(topic, 0): 7, (topic, 1): 8})
     groups = [
-        OffsetFetchRequestGroup(group_id=group, topics=named({topic: [1]})),
-        OffsetFetchRequestGroup(group_id=f"{group}-other", topics=None),
-        OffsetFetchRequestGroup(group_id=group, topics=named({topic: [0]})),
+        m.OffsetFetchRequestGroup(group_id=group, topics=named({topic: [1]})),
+        m.OffsetFetchRequestGroup(group_id=f"{group}-other", topics=None),
+        m.OffsetFetchRequestGroup(group_id=group, topics=named({topic: [0]})),
     ]
-    response = wire.call(OffsetFetchRequest(groups=groups), 9)
-    assert isinstance(response, OffsetFetchResponse)
+    response = wire.call(m.OffsetFetchRequest(groups=groups), 9)
+    assert isinstance(response, m.OffsetFetchResponse)
     assert [each.group_id for each in response.groups] == [
         group,
         f"{group}-other",
@@ -279,9 +268,9 @@ def test_a_deleted_offset_is_absent_or_minus_one(
     wire: WireClient, group: str, topic: str
 ) -> None:
     commit(wire, group, {(topic, 0): 7, (topic, 1): 8})
-    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-    deleted = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
-    assert wire.call(OffsetDeleteRequest(group_id=group, topics=[deleted]), 0)
+    partitions = [m.OffsetDeleteRequestPartition(partition_index=0)]
+    deleted = m.OffsetDeleteRequestTopic(name=topic, partitions=partitions)
+    assert wire.call(m.OffsetDeleteRequest(group_id=group, topics=[deleted]), 0)
     assert fetch(wire, group, None) == (0, {(topic, 1): (8, 0)})
     assert fetch(wire, group, {topic: [0]}) == (0, {(topic, 0): (-1, 0)})
 
@@ -291,9 +280,9 @@ def test_version_10_has_topic_ids(wire: WireClient, group: str, topic: str) -> N
     commit(wire, group, {(topic, 0): 7})
     known, unknown = topic_id(wire, topic), bytes(range(16))
 
-    def fetched(topics: list[OffsetFetchRequestTopics] | None) -> object:
-        each = OffsetFetchRequestGroup(group_id=group, topics=topics)
-        [answered] = wire.call(OffsetFetchRequest(groups=[each]), 10).groups
+    def fetched(topics: list[m.OffsetFetchRequestTopics] | None) -> object:
+        each = m.OffsetFetchRequestGroup(group_id=group, topics=topics)
+        [answered] = wire.call(m.OffsetFetchRequest(groups=[each]), 10).groups
         assert answered.error_code == 0
         return [
             (
@@ -308,7 +297,7 @@ def test_version_10_has_topic_ids(wire: WireClient, group: str, topic: str) -> N
         ]
 
     asked = [
-        OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0])
+        m.OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0])
         for each in (known, unknown)
     ]
     assert fetched(asked) == [

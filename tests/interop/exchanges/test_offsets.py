@@ -9,22 +9,7 @@ import pytest
 
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.records import OffsetCommitValue
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.real_clients.confluent_admin import create_topic
 from tests.support.waiting import eventually
@@ -60,14 +45,14 @@ def commit_to(
 ) -> list[tuple[str | bytes, list[tuple[int, int]]]]:
     """Commit to topics of a name and an id; return each topic of the response, by its
     name or id, with partitions and error codes."""
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=group,
         topics=[
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=name,
                 topic_id=found_id,
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    m.OffsetCommitRequestPartition(
                         partition_index=index,
                         committed_offset=offset,
                         committed_metadata="",
@@ -131,13 +116,13 @@ def delete_from(
 ) -> tuple[int, list[tuple[str, list[tuple[int, int]]]]]:
     """Send an OffsetDelete; return its error code, and the topics with partitions and
     error codes."""
-    request = OffsetDeleteRequest(
+    request = m.OffsetDeleteRequest(
         group_id=group,
         topics=[
-            OffsetDeleteRequestTopic(
+            m.OffsetDeleteRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetDeleteRequestPartition(partition_index=index)
+                    m.OffsetDeleteRequestPartition(partition_index=index)
                     for index in indexes
                 ],
             )
@@ -314,13 +299,13 @@ def fetched(
     wire: WireClient, group: str, topic: str, topic_id: bytes, version: int
 ) -> list[tuple[int, int]]:
     """Return offset and error code of partition 0 as OffsetFetch returns them."""
-    requested = OffsetFetchRequestTopics(
+    requested = m.OffsetFetchRequestTopics(
         name="" if version >= 10 else topic,
         topic_id=topic_id if version >= 10 else bytes(16),
         partition_indexes=[0],
     )
-    asked = OffsetFetchRequestGroup(group_id=group, topics=[requested])
-    [found] = wire.call(OffsetFetchRequest(groups=[asked]), version).groups
+    asked = m.OffsetFetchRequestGroup(group_id=group, topics=[requested])
+    [found] = wire.call(m.OffsetFetchRequest(groups=[asked]), version).groups
     return [
         (each.committed_offset, each.error_code)
         for of_topic in found.topics
@@ -336,8 +321,8 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_its_successor(
     old = topic_id(wire, topic)
     commit(wire, group, {(topic, 0): 5})
     assert fetched(wire, group, topic, old, 10) == [(5, 0)]
-    deletion = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=topic)], timeout_ms=10_000
+    deletion = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=topic)], timeout_ms=10_000
     )
     assert [each.error_code for each in wire.call(deletion, 6).responses] == [0]
     eventually(

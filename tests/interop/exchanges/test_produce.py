@@ -8,11 +8,7 @@ from typing import Any, Final
 import pytest
 from crc32c import crc32c
 
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, Producer, encode_batch
 from tests.broker.server.harness import WireClient
 
@@ -27,9 +23,9 @@ OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 45, 47, 87
 
 
 def produce(wire: WireClient, topic: str, batch: bytes) -> Any:
-    part = PartitionProduceData(index=0, records=batch)
-    topics = [TopicProduceData(name=topic, partition_data=[part])]
-    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
+    part = m.PartitionProduceData(index=0, records=batch)
+    topics = [m.TopicProduceData(name=topic, partition_data=[part])]
+    request = m.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
     (found,) = wire.call(request, BY_NAME).responses
     (response,) = found.partition_responses
     return response

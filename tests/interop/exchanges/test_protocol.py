@@ -6,14 +6,8 @@ import struct
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
 from tests.broker.server.harness import WireClient
 
 from .conftest import Connect
@@ -45,12 +39,12 @@ def test_headers_have_tags_from_the_first_flexible_version_on(wire: WireClient) 
 @pytest.mark.fact("G1-02")
 def test_an_api_versions_response_has_no_tags_in_its_header(wire: WireClient) -> None:
     body = encode(
-        ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3
+        m.ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3
     )
     send(wire, API_VERSIONS, 3, b"\0" + body)
     frame = wire.receive_frame()
     assert frame[:4] == struct.pack(">i", 7)
-    response, end = decode(ApiVersionsResponse, 3, frame, 4)
+    response, end = decode(m.ApiVersionsResponse, 3, frame, 4)
     assert (response.error_code, end) == (0, len(frame))
 
 
@@ -61,11 +55,11 @@ def test_an_unknown_version_of_api_versions_gets_its_range_in_version_0(
     send(wire, API_VERSIONS, 99, b"\0" + b"anything")
     frame = wire.receive_frame()
     assert frame[:4] == struct.pack(">i", 7)
-    response, end = decode(ApiVersionsResponse, 0, frame, 4)
+    response, end = decode(m.ApiVersionsResponse, 0, frame, 4)
     assert (response.error_code, end) == (UNSUPPORTED_VERSION, len(frame))
     [only] = response.api_keys
     assert (only.api_key, only.min_version, only.max_version) == (API_VERSIONS, 0, 4)
-    assert wire.call(ApiVersionsRequest(), 0).error_code == 0
+    assert wire.call(m.ApiVersionsRequest(), 0).error_code == 0
 
 
 @pytest.mark.fact("G1-04")
@@ -81,9 +75,9 @@ def test_an_unknown_version_or_key_closes_the_connection(
 def test_pipelined_requests_are_answered_in_order(wire: WireClient, group: str) -> None:
     for i in range(20):
         if i % 2:
-            wire.send(FindCoordinatorRequest(coordinator_keys=[f"{group}-{i}"]), 4)
+            wire.send(m.FindCoordinatorRequest(coordinator_keys=[f"{group}-{i}"]), 4)
         else:
-            wire.send(ListGroupsRequest(), 4)
+            wire.send(m.ListGroupsRequest(), 4)
     for i in range(20):
         answer = wire.receive()  # fails on another correlation id
         assert not i % 2 or answer.coordinators[0].key == f"{group}-{i}"
@@ -96,12 +90,12 @@ def test_compact_lengths_are_one_more(wire: WireClient) -> None:
     send(wire, LIST_GROUPS, 5, b"\0" + body)
     frame = wire.receive_frame()
     assert struct.unpack_from(">ibih", frame) == (7, 0, 0, 0)
-    assert wire.call(ListGroupsRequest(states_filter=["Empty"]), 5).error_code == 0
+    assert wire.call(m.ListGroupsRequest(states_filter=["Empty"]), 5).error_code == 0
 
 
 @pytest.mark.fact("G1-07a")
 def test_unknown_tagged_fields_are_skipped(wire: WireClient, group: str) -> None:
-    request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
+    request = m.HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
     body = encode(request, 4)
     assert body[-1:] == b"\0"
     tags = b"\x02" + b"\x05\x01x" + b"\x85\x4e\x02yz"
@@ -115,14 +109,14 @@ def test_an_absent_assignment_is_a_negative_byte(
     wire: WireClient, group: str, topic: str
 ) -> None:
     member = join_consumer(wire, group, topic)
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=group, member_id=member.id, member_epoch=member.epoch
     )
     wire.send(request, 0)
     frame = wire.receive_frame()
     # The assignment is null; after it are the tags of the response.
     assert frame[-2:] == b"\xff\0"
-    rejoin = ConsumerGroupHeartbeatRequest(
+    rejoin = m.ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member.id,
         member_epoch=0,
@@ -150,13 +144,15 @@ def test_any_string_is_a_group_id(
 def test_a_client_software_name_of_other_characters_is_invalid(
     connect: Connect, name: str
 ) -> None:
-    request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+    request = m.ApiVersionsRequest(
+        client_software_name=name, client_software_version="1"
+    )
     assert connect().call(request, 3).error_code == INVALID_REQUEST
-    swapped = ApiVersionsRequest(
+    swapped = m.ApiVersionsRequest(
         client_software_name="a.b-c", client_software_version=name
     )
     assert connect().call(swapped, 3).error_code == INVALID_REQUEST
-    good = ApiVersionsRequest(
+    good = m.ApiVersionsRequest(
         client_software_name="a.B-9", client_software_version="1.0-x"
     )
     assert connect().call(good, 3).error_code == 0

@@ -7,16 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.auth.acl import Operation, PermissionType, ResourceType
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.interop.sasl_listener import SaslListener
 from tests.support.waiting import eventually
@@ -55,7 +46,7 @@ def alice(sasl: SaslListener) -> Iterator[WireClient]:
 
 def allow(admin: WireClient, *rights: tuple[Operation, ResourceType, str]) -> None:
     creations = [
-        AclCreation(
+        m.AclCreation(
             resource_type=resource_type,
             resource_name=name,
             principal="User:alice",
@@ -65,7 +56,7 @@ def allow(admin: WireClient, *rights: tuple[Operation, ResourceType, str]) -> No
         )
         for operation, resource_type, name in rights
     ]
-    results = admin.call(CreateAclsRequest(creations=creations), 3).results
+    results = admin.call(m.CreateAclsRequest(creations=creations), 3).results
     assert {each.error_code for each in results} == {0}
 
 
@@ -75,10 +66,10 @@ def group(admin: WireClient, name: str) -> str:
     group = f"g-{name}"
     topics = [f"{group}-seen", f"{group}-hidden"]
     created = [
-        CreatableTopic(name=each, num_partitions=1, replication_factor=1)
+        m.CreatableTopic(name=each, num_partitions=1, replication_factor=1)
         for each in topics
     ]
-    admin.call(CreateTopicsRequest(topics=created, timeout_ms=5_000), 7)
+    admin.call(m.CreateTopicsRequest(topics=created, timeout_ms=5_000), 7)
     offsets = {(each, 0): 7 for each in topics}
 
     def is_committed() -> bool:
@@ -138,7 +129,7 @@ def test_finding_a_coordinator_needs_describe_on_the_key(
     )
 
     def errors(key_type: int, *keys: str) -> list[int]:
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[*keys])
+        request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[*keys])
         found = alice.call(request, 6).coordinators
         assert all(
             (each.node_id, each.host, each.port) == (-1, "", -1)
@@ -157,12 +148,12 @@ def test_finding_a_coordinator_needs_describe_on_the_key(
         lambda: errors(TRANSACTION, other, group) == [refused, 0],
         expected="the coordinator of the transactional id",
     )
-    old = alice.call(FindCoordinatorRequest(key=other), 3)
+    old = alice.call(m.FindCoordinatorRequest(key=other), 3)
     assert (old.error_code, old.error_message) == (
         GROUP_AUTHORIZATION_FAILED,
         "Group authorization failed.",
     )
-    old = alice.call(FindCoordinatorRequest(key=other, key_type=TRANSACTION), 3)
+    old = alice.call(m.FindCoordinatorRequest(key=other, key_type=TRANSACTION), 3)
     assert (old.error_code, old.error_message) == (
         refused,
         "Transactional Id authorization failed.",
@@ -181,7 +172,7 @@ def test_describing_a_group_needs_describe_on_it(
         lambda: describe_classic(alice, group).error_code == 0,
         expected="a description of the group",
     )
-    asked = DescribeGroupsRequest(groups=[group, f"{group}-2"])
+    asked = m.DescribeGroupsRequest(groups=[group, f"{group}-2"])
     found = alice.call(asked, 6).groups
     assert {each.group_id: each.error_code for each in found} == {
         group: 0,
@@ -223,7 +214,7 @@ def test_deleting_a_group_needs_delete_on_it(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
     allow(admin, (Operation.DELETE, ResourceType.GROUP, group))
-    request = DeleteGroupsRequest(groups_names=[f"{group}-2", group])
+    request = m.DeleteGroupsRequest(groups_names=[f"{group}-2", group])
 
     def is_deleted() -> bool:
         results = alice.call(request, 2).results
@@ -255,7 +246,7 @@ def test_deleting_offsets_needs_delete_on_the_group_and_read_on_topics(
 
 def join_error(wire: WireClient, group: str, *topics: str) -> int:
     """Join as a new member; return the error code."""
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id="m",
         rebalance_timeout_ms=30_000,
@@ -284,12 +275,12 @@ def test_a_heartbeat_needs_read_on_the_group_and_describe_on_its_topics(
 
 @pytest.mark.fact("E27-05")
 def test_classic_members_need_read_on_the_group(alice: WireClient, group: str) -> None:
-    leaver = MemberIdentity(member_id="m")
+    leaver = m.MemberIdentity(member_id="m")
     for request, version in (
         (join_request(group, "t"), 9),
-        (SyncGroupRequest(group_id=group, generation_id=1, member_id="m"), 4),
-        (HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 4),
-        (LeaveGroupRequest(group_id=group, members=[leaver]), 5),
+        (m.SyncGroupRequest(group_id=group, generation_id=1, member_id="m"), 4),
+        (m.HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 4),
+        (m.LeaveGroupRequest(group_id=group, members=[leaver]), 5),
     ):
         assert alice.call(request, version).error_code == GROUP_AUTHORIZATION_FAILED
 
@@ -304,7 +295,7 @@ def test_groups_without_describe_are_not_listed(
     allow(admin, (Operation.DESCRIBE, ResourceType.GROUP, seen))
 
     def listed(wire: WireClient) -> set[str]:
-        response = wire.call(ListGroupsRequest(), 5)
+        response = wire.call(m.ListGroupsRequest(), 5)
         assert response.error_code == 0
         return {each.group_id for each in response.groups}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .log_records import end_of_log
@@ -34,7 +34,7 @@ UNKNOWN_PARTITION = 9
 
 def listed(wire: WireClient, group: str) -> list[tuple[str, str]]:
     """Return state and type of the group; nothing if it is not listed."""
-    groups = wire.call(ListGroupsRequest(), 5).groups
+    groups = wire.call(m.ListGroupsRequest(), 5).groups
     return [
         (each.group_state, each.group_type) for each in groups if each.group_id == group
     ]

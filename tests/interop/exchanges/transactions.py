@@ -6,12 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.interop.exchanges.producers import (
     add_offsets,
@@ -82,20 +77,20 @@ def fetch(
     stable: bool = False,
     member_id: str | None = None,
     epoch: int = -1,
-) -> OffsetFetchResponseGroup:
+) -> m.OffsetFetchResponseGroup:
     """Send an OffsetFetch v9 for one group, by default for all its offsets."""
     topics = None
     if wanted is not None:
         topics = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=list(some))
+            m.OffsetFetchRequestTopics(name=name, partition_indexes=list(some))
             for name, some in wanted.items()
         ]
-    each = OffsetFetchRequestGroup(
+    each = m.OffsetFetchRequestGroup(
         group_id=group, topics=topics, member_id=member_id, member_epoch=epoch
     )
-    request = OffsetFetchRequest(groups=[each], require_stable=stable)
+    request = m.OffsetFetchRequest(groups=[each], require_stable=stable)
     [answer] = wire.call(request, 9).groups
-    assert isinstance(answer, OffsetFetchResponseGroup)
+    assert isinstance(answer, m.OffsetFetchResponseGroup)
     return answer
 
 

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from coterie.client.connection import Address
 from coterie.gateway.path.addresses import UpstreamBroker
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.gateway import ThreadGateway
 from tests.interop.node import variable_of
@@ -38,7 +38,7 @@ pytestmark = [
 def gateway() -> Iterator[ThreadGateway]:
     address = Address.parse(os.environ[KAFKA])
     with WireClient(*address) as client:
-        listed = client.call(MetadataRequest(topics=[])).brokers
+        listed = client.call(m.MetadataRequest(topics=[])).brokers
     brokers = [UpstreamBroker(each.node_id, each.host, each.port) for each in listed]
     with ThreadGateway(
         brokers,

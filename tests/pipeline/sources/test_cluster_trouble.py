@@ -12,21 +12,9 @@ import pytest_asyncio
 from coterie.errors import ClientError, CoterieError
 from coterie.pipeline.sources.cluster import OFFSETS_TOPIC
 from coterie.pipeline.sources.source import Head, OffsetRange, Source, open_source
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
 from coterie.wire.record_batch import read_header
 from tests.client.admin.scripted_cluster import NOBODY, ScriptedCluster
 from tests.pipeline.sources.logs import (
@@ -66,11 +54,11 @@ class Log:
         ends = [read_header(each).last_offset + 1 for each in self.batches]
         return max(ends, default=0) + self.lost
 
-    def fetch(self, request: FetchRequest) -> FetchResponse:
+    def fetch(self, request: m.FetchRequest) -> m.FetchResponse:
         offset = request.topics[0].partitions[0].fetch_offset
-        part = PartitionData(partition_index=0, high_watermark=self.end, records=b"")
+        part = m.PartitionData(partition_index=0, high_watermark=self.end, records=b"")
         part.aborted_transactions = [
-            AbortedTransaction(producer_id=producer, first_offset=first)
+            m.AbortedTransaction(producer_id=producer, first_offset=first)
             for producer, first in self.aborted
         ]
         if self.codes:
@@ -80,15 +68,15 @@ class Log:
         else:
             there = [b for b in self.batches if read_header(b).last_offset >= offset]
             part.records = b"".join(there)[: self.bytes_max]
-        topic = FetchableTopicResponse(topic=OFFSETS_TOPIC, partitions=[part])
-        return FetchResponse(responses=[topic])
+        topic = m.FetchableTopicResponse(topic=OFFSETS_TOPIC, partitions=[part])
+        return m.FetchResponse(responses=[topic])
 
-    def offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    def offsets(self, request: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
         asked = request.topics[0].partitions[0].timestamp
         offset = self.start if asked == EARLIEST else self.end
-        found = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
-        topic = ListOffsetsTopicResponse(name=OFFSETS_TOPIC, partitions=[found])
-        return ListOffsetsResponse(topics=[topic])
+        found = m.ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        topic = m.ListOffsetsTopicResponse(name=OFFSETS_TOPIC, partitions=[found])
+        return m.ListOffsetsResponse(topics=[topic])
 
     async def heads(self) -> dict[int, Head]:
         return dict(await asyncio.to_thread(self.source().heads))

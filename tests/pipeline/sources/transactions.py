@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 LIMIT_MS = 60_000
@@ -23,7 +16,7 @@ class Transaction:
     def __init__(self, client: WireClient, name: str) -> None:
         self._client = client
         self._name = name
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=LIMIT_MS
         )
         made = client.call(request, 4)
@@ -36,21 +29,21 @@ class Transaction:
     def commit(self, group: str, offset: int, topic: str = "t") -> Self:
         """Commit an offset of a topic's partition 0."""
         ids = {**self._ids, "transactional_id": self._name, "group_id": group}
-        added = self._client.call(AddOffsetsToTxnRequest(**ids), 3)
+        added = self._client.call(m.AddOffsetsToTxnRequest(**ids), 3)
         assert added.error_code == 0
-        part = TxnOffsetCommitRequestPartition(
+        part = m.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset
         )
-        commit_topic = TxnOffsetCommitRequestTopic(name=topic, partitions=[part])
+        commit_topic = m.TxnOffsetCommitRequestTopic(name=topic, partitions=[part])
         answer = self._client.call(
-            TxnOffsetCommitRequest(**ids, topics=[commit_topic]), 2
+            m.TxnOffsetCommitRequest(**ids, topics=[commit_topic]), 2
         )
         assert answer.topics[0].partitions[0].error_code == 0
         return self
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort the transaction."""
-        request = EndTxnRequest(
+        request = m.EndTxnRequest(
             **self._ids, transactional_id=self._name, committed=commit
         )
         assert self._client.call(request, 3).error_code == 0

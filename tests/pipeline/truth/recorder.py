@@ -20,11 +20,7 @@ from confluent_kafka.admin import NewPartitions
 
 from coterie.client.sync import SyncAdmin
 from coterie.types import TopicPartition as CoterieTopicPartition
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.pipeline.truth.journal import (
     LEFT,
@@ -251,10 +247,10 @@ class Recorder:
         """Commit offsets that expire by themselves, as old clients do."""
         host, _, port = self.bootstrap.partition(":")
         topics = [
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=topic,
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    m.OffsetCommitRequestPartition(
                         partition_index=partition,
                         committed_offset=offset,
                         committed_metadata="",
@@ -263,7 +259,7 @@ class Recorder:
             )
             for (topic, partition), offset in offsets.items()
         ]
-        request = OffsetCommitRequest(
+        request = m.OffsetCommitRequest(
             group_id=group, retention_time_ms=retention_ms, topics=topics
         )
         from_s = now()

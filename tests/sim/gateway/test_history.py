@@ -18,21 +18,8 @@ from typing import Any, Final
 import pytest
 
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
 from sim.gateway.history import History
 from sim.runner import run_gateway_seed
 from sim.topics import Topics
@@ -62,17 +49,19 @@ class Commit:
     def __init__(
         self, history: History, offset: int, transaction: Transaction | None = None
     ) -> None:
-        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        request = OffsetCommitRequest(
+        part = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset
+        )
+        request = m.OffsetCommitRequest(
             group_id="g",
-            topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
+            topics=[m.OffsetCommitRequestTopic(name="t", partitions=[part])],
         )
         self._respond = history.watch(request, lambda _: None, transaction, 0)
 
     def end(self, code: ErrorCode = ErrorCode.NONE) -> None:
-        part = OffsetCommitResponsePartition(partition_index=0, error_code=code)
-        topic = OffsetCommitResponseTopic(name="t", partitions=[part])
-        self._respond(OffsetCommitResponse(topics=[topic]))
+        part = m.OffsetCommitResponsePartition(partition_index=0, error_code=code)
+        topic = m.OffsetCommitResponseTopic(name="t", partitions=[part])
+        self._respond(m.OffsetCommitResponse(topics=[topic]))
 
 
 def commit(history: History, offset: int, code: ErrorCode = ErrorCode.NONE) -> None:
@@ -81,11 +70,11 @@ def commit(history: History, offset: int, code: ErrorCode = ErrorCode.NONE) -> N
 
 def fetch(history: History, offset: int) -> None:
     request = FetchOffsets(
-        OffsetFetchRequestGroup(group_id="g", topics=None), require_stable=False
+        m.OffsetFetchRequestGroup(group_id="g", topics=None), require_stable=False
     )
-    part = OffsetFetchResponsePartitions(partition_index=0, committed_offset=offset)
-    topic = OffsetFetchResponseTopics(name="t", partitions=[part])
-    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    part = m.OffsetFetchResponsePartitions(partition_index=0, committed_offset=offset)
+    topic = m.OffsetFetchResponseTopics(name="t", partitions=[part])
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[topic])
     history.watch(request, lambda _: None)(group)
 
 

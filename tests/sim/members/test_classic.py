@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire import messages as m
 from sim.clock import Clock
 from sim.members.classic import ClassicMember
 from sim.members.embedded import write_assignment
@@ -71,15 +70,15 @@ class World(Population):
         call.answered(response)
 
     def assign(self, generation: int, *partitions: int) -> None:
-        joined = JoinGroupResponse(
+        joined = m.JoinGroupResponse(
             generation_id=generation, leader="other", member_id="m"
         )
-        self.answer(JoinGroupRequest, joined)
+        self.answer(m.JoinGroupRequest, joined)
         assigned = write_assignment(("t", each) for each in partitions)
-        self.answer(SyncGroupRequest, SyncGroupResponse(assignment=assigned))
+        self.answer(m.SyncGroupRequest, m.SyncGroupResponse(assignment=assigned))
 
     def is_joining(self) -> bool:
-        return any(isinstance(each.request, JoinGroupRequest) for each in self.calls)
+        return any(isinstance(each.request, m.JoinGroupRequest) for each in self.calls)
 
 
 @pytest.fixture

@@ -14,12 +14,11 @@ from coterie.broker.server.server import ServerPlan
 from coterie.testing.control.api import ControlApi
 from coterie.testing.control.http import ControlServer
 from coterie.testing.control.served_kafka import ServedKafka
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.testing.control.http_client import HttpClient
 
-LOST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+LOST = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 class Controlled:
@@ -212,7 +211,7 @@ def test_wrong_faults_are_refused(http: HttpClient, body: Any, error: str) -> No
 def test_requests_are_recorded_and_filtered(http: HttpClient) -> None:
     with wire(http) as client:
         client.call(LOST, 4)
-        client.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+        client.call(m.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     found = http.get("/v1/requests?api=Heartbeat&group=g&count=1&client_id=app")
     [request] = found["requests"]
     assert request["errors"] == ["UNKNOWN_MEMBER_ID"]

@@ -9,40 +9,8 @@ from typing import Any
 import pytest
 
 from coterie.testing.kafka import Kafka
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from coterie.wire.messages.elect_leaders import ElectLeadersRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import WireClient
 from tests.testing.clients import connect
@@ -71,22 +39,22 @@ def connect_client(kafka: Kafka) -> Iterator[WireClient]:
         yield client
 
 
-def metadata(*names: str) -> MetadataRequest:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    return MetadataRequest(topics=topics or None)
+def metadata(*names: str) -> m.MetadataRequest:
+    topics = [m.MetadataRequestTopic(name=name) for name in names]
+    return m.MetadataRequest(topics=topics or None)
 
 
 # Fetch.
 
 
-def fetch(client: WireClient, **session: int) -> FetchRequest:
+def fetch(client: WireClient, **session: int) -> m.FetchRequest:
     """Return a Fetch of both topics; in a session that exists, of none."""
     topics = []
     if session.get("session_epoch", 0) <= 0:
         for topic in client.call(metadata(*TOPICS)).topics:
-            partition = FetchPartition(partition=0, partition_max_bytes=1_000)
-            topics.append(FetchTopic(topic_id=topic.topic_id, partitions=[partition]))
-    request = FetchRequest(max_wait_ms=3_600_000, min_bytes=1, topics=topics)
+            partition = m.FetchPartition(partition=0, partition_max_bytes=1_000)
+            topics.append(m.FetchTopic(topic_id=topic.topic_id, partitions=[partition]))
+    request = m.FetchRequest(max_wait_ms=3_600_000, min_bytes=1, topics=topics)
     for name, value in session.items():
         setattr(request, name, value)
     return request
@@ -202,14 +170,14 @@ def test_a_leader_that_is_not_available_is_an_error_of_partitions(
 # Offsets.
 
 
-def offset_fetch(*topics: str) -> OffsetFetchRequest:
+def offset_fetch(*topics: str) -> m.OffsetFetchRequest:
     rows = [
-        OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in topics
+        m.OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in topics
     ]
     groups = [
-        OffsetFetchRequestGroup(group_id=group, topics=rows or None) for group in "gh"
+        m.OffsetFetchRequestGroup(group_id=group, topics=rows or None) for group in "gh"
     ]
-    return OffsetFetchRequest(groups=groups)
+    return m.OffsetFetchRequest(groups=groups)
 
 
 def offsets(response: Any) -> dict[str, dict[str, tuple[int, int]]]:
@@ -242,9 +210,9 @@ def test_an_unstable_offset_of_older_versions(
     kafka: Kafka, client: WireClient, version: int
 ) -> None:
     topics = [
-        OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in "tu"
+        m.OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in "tu"
     ]
-    request = OffsetFetchRequest(group_id="g", topics=topics)
+    request = m.OffsetFetchRequest(group_id="g", topics=topics)
     with kafka.faults.reply("OffsetFetch", UNSTABLE.name, topic="t"):
         response = client.call(request, version)
 
@@ -279,12 +247,12 @@ def test_an_error_of_a_group_leaves_the_others(
     assert offsets(response) == {"g": {}, "h": {"t": (0, 1)}}
 
 
-def commit(group: str) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+def commit(group: str) -> m.OffsetCommitRequest:
+    partition = m.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = [
-        OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in TOPICS
+        m.OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in TOPICS
     ]
-    return OffsetCommitRequest(group_id=group, topics=topics)
+    return m.OffsetCommitRequest(group_id=group, topics=topics)
 
 
 def codes(response: Any) -> dict[str, int]:
@@ -315,10 +283,10 @@ def test_an_error_of_the_group_hits_all_topics(
 
 
 def test_members_that_are_not_hit_leave(kafka: Kafka, client: WireClient) -> None:
-    members = [MemberIdentity(member_id=name) for name in ("m", "n")]
+    members = [m.MemberIdentity(member_id=name) for name in ("m", "n")]
     fenced = ErrorCode.FENCED_INSTANCE_ID
     with kafka.faults.reply("LeaveGroup", fenced.name, member="m"):
-        response = client.call(LeaveGroupRequest(group_id="g", members=members), 5)
+        response = client.call(m.LeaveGroupRequest(group_id="g", members=members), 5)
 
     assert response.error_code == 0
     assert {row.member_id: row.error_code for row in response.members} == {
@@ -330,8 +298,8 @@ def test_members_that_are_not_hit_leave(kafka: Kafka, client: WireClient) -> Non
 def test_a_member_joins_with_the_id_that_is_required(
     kafka: Kafka, client: WireClient
 ) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-    request = JoinGroupRequest(
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    request = m.JoinGroupRequest(
         group_id="joined",
         session_timeout_ms=60_000,
         rebalance_timeout_ms=60_000,
@@ -354,7 +322,7 @@ def test_groups_that_are_not_hit_are_described(
     kafka: Kafka, client: WireClient
 ) -> None:
     with kafka.faults.reply("DescribeGroups", MOVED.name, group="g"):
-        response = client.call(DescribeGroupsRequest(groups=["g", "h"]), 5)
+        response = client.call(m.DescribeGroupsRequest(groups=["g", "h"]), 5)
 
     found = {
         each.group_id: (each.error_code, each.group_state) for each in response.groups
@@ -369,7 +337,7 @@ def test_coordinators_of_other_keys_are_found(
     kafka: Kafka, client: WireClient, key_type: int, wanted: Any
 ) -> None:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
+    request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
     with kafka.faults.reply("FindCoordinator", code.name, **wanted):
         response = client.call(request, 4)
 
@@ -383,10 +351,11 @@ def test_configurations_of_other_resources_are_described(
     kafka: Kafka, client: WireClient
 ) -> None:
     resources = [
-        DescribeConfigsResource(resource_type=2, resource_name=name) for name in TOPICS
+        m.DescribeConfigsResource(resource_type=2, resource_name=name)
+        for name in TOPICS
     ]
     with kafka.faults.reply("DescribeConfigs", DENIED.name, topic="t"):
-        response = client.call(DescribeConfigsRequest(resources=resources), 4)
+        response = client.call(m.DescribeConfigsRequest(resources=resources), 4)
 
     found = {each.resource_name: each.error_code for each in response.results}
     assert found == {"t": DENIED, "u": 0}
@@ -395,14 +364,15 @@ def test_configurations_of_other_resources_are_described(
 # Records and transactions.
 
 
-def produce(acks: int) -> ProduceRequest:
+def produce(acks: int) -> m.ProduceRequest:
     batch = encode_batch([LogRecord(0, 1_000, None, b"v")])
-    return ProduceRequest(
+    return m.ProduceRequest(
         acks=acks,
         timeout_ms=60_000,
         topic_data=[
-            TopicProduceData(
-                name=name, partition_data=[PartitionProduceData(index=0, records=batch)]
+            m.TopicProduceData(
+                name=name,
+                partition_data=[m.PartitionProduceData(index=0, records=batch)],
             )
             for name in TOPICS
         ],
@@ -438,12 +408,12 @@ def test_a_producer_without_acks_is_disconnected(
 def test_partitions_of_a_transaction_are_added_together(
     kafka: Kafka, client: WireClient, version: int
 ) -> None:
-    topics = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in TOPICS]
-    request = AddPartitionsToTxnRequest(
+    topics = [m.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in TOPICS]
+    request = m.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
         v3_and_below_topics=topics,
         transactions=[
-            AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
+            m.AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
         ],
     )
     with kafka.faults.reply("AddPartitionsToTxn", DENIED.name, topic="t"):
@@ -465,7 +435,7 @@ def test_partitions_of_a_transaction_are_added_together(
 def test_a_failed_directory_is_named(kafka: Kafka, client: WireClient) -> None:
     failed = ErrorCode.KAFKA_STORAGE_ERROR
     with kafka.faults.reply("DescribeLogDirs", failed.name):
-        response = client.call(DescribeLogDirsRequest(topics=None), 4)
+        response = client.call(m.DescribeLogDirsRequest(topics=None), 4)
 
     assert response.error_code == 0
     (row,) = response.results
@@ -477,7 +447,7 @@ def test_an_election_of_all_partitions_names_them(
 ) -> None:
     code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     with kafka.faults.reply("ElectLeaders", code.name):
-        response = client.call(ElectLeadersRequest(topic_partitions=None), 2)
+        response = client.call(m.ElectLeadersRequest(topic_partitions=None), 2)
 
     assert response.error_code == 0
     found = {

@@ -8,22 +8,8 @@ import pytest
 
 from coterie.testing.faults.fault import Matching
 from coterie.testing.kafka import Kafka
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from tests.broker.server.harness import WireClient
 from tests.testing.clients import (
     code_of,
@@ -111,9 +97,12 @@ def test_only_members_that_a_fault_hits_are_removed(
     kafka: Kafka, client: WireClient
 ) -> None:
     member_id, _ = join(client, "rest", instance="a")
-    request = LeaveGroupRequest(
+    request = m.LeaveGroupRequest(
         group_id="rest",
-        members=[MemberIdentity(group_instance_id="b"), MemberIdentity(member_id="c")],
+        members=[
+            m.MemberIdentity(group_instance_id="b"),
+            m.MemberIdentity(member_id="c"),
+        ],
     )
     with kafka.faults.reply("LeaveGroup", "UNKNOWN_MEMBER_ID", group="rest"):
         client.call(request)
@@ -156,10 +145,10 @@ def test_a_fault_of_a_member_hits_its_heartbeats(
 def test_filters_match_what_stands_in_a_row(
     kafka: Kafka, client: WireClient, wanted: Matching
 ) -> None:
-    group = OffsetFetchRequestGroup(group_id="g", member_id="m", topics=[])
-    request = OffsetFetchRequest(groups=[group])
-    members = [MemberIdentity(member_id="m", group_instance_id="i")]
-    leave = LeaveGroupRequest(group_id="g", members=members)
+    group = m.OffsetFetchRequestGroup(group_id="g", member_id="m", topics=[])
+    request = m.OffsetFetchRequest(groups=[group])
+    members = [m.MemberIdentity(member_id="m", group_instance_id="i")]
+    leave = m.LeaveGroupRequest(group_id="g", members=members)
     is_leave = wanted.get("member") == "i"
     with kafka.faults.reply(None, MOVED.name, **wanted) as fault:
         client.call(leave if is_leave else request)
@@ -174,32 +163,34 @@ def test_a_fault_of_a_topic_hits_the_fetches_of_a_session(
     kafka.topic("other")
     ids = {name: client.call(named(name)).topics[0].topic_id for name in SESSION}
     first = client.call(
-        FetchRequest(
+        m.FetchRequest(
             topics=[
-                FetchTopic(topic_id=topic_id, partitions=[FetchPartition()])
+                m.FetchTopic(topic_id=topic_id, partitions=[m.FetchPartition()])
                 for topic_id in ids.values()
             ],
             session_epoch=0,
         )
     )
     session = {"session_id": first.session_id}
-    forgotten = ForgottenTopic(topic_id=ids["other"], partitions=[0])
+    forgotten = m.ForgottenTopic(topic_id=ids["other"], partitions=[0])
 
     with kafka.faults.delay("Fetch", 0, topic="session") as fault:
-        client.call(FetchRequest(**session, session_epoch=1))
-        client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="session")]))
-        client.call(FetchRequest(**session, session_epoch=2))
+        client.call(m.FetchRequest(**session, session_epoch=1))
+        client.call(m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="session")]))
+        client.call(m.FetchRequest(**session, session_epoch=2))
     with kafka.faults.delay("Fetch", 0, topic="other", required=False) as none:
         client.call(
-            FetchRequest(**session, session_epoch=3, forgotten_topics_data=[forgotten])
+            m.FetchRequest(
+                **session, session_epoch=3, forgotten_topics_data=[forgotten]
+            )
         )
 
     assert [each.topics for each in fault.hits] == [SESSION] * 2
     assert not none.hit
 
 
-def named(name: str) -> MetadataRequest:
-    return MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+def named(name: str) -> m.MetadataRequest:
+    return m.MetadataRequest(topics=[m.MetadataRequestTopic(name=name)])
 
 
 def test_remove_ends_a_fault(kafka: Kafka, client: WireClient) -> None:
@@ -237,7 +228,7 @@ def test_a_connection_that_stays_open_gets_no_further_response(
     with kafka.faults.drop_response("OffsetCommit", group="open", close=False) as fault:
         client.send(commit("open", 7), 9)
         fault.wait_for_hit()
-        client.send(ApiVersionsRequest(), 0)
+        client.send(m.ApiVersionsRequest(), 0)
         client.socket.settimeout(0.05)
         with pytest.raises(TimeoutError):
             client.receive_frame()
@@ -273,7 +264,7 @@ def test_dropped_connections_are_closed_at_the_next_request(
         connect(kafka, client_id="dropped") as dropped,
         kafka.faults.drop_connections(client_id="dropped", times=1) as fault,
     ):
-        dropped.send(ApiVersionsRequest(), 0)
+        dropped.send(m.ApiVersionsRequest(), 0)
         assert dropped.is_closed()
         assert commit_code(client) == 0
 
@@ -283,15 +274,15 @@ def test_dropped_connections_are_closed_at_the_next_request(
 def test_all_open_connections_are_closed_at_once(
     kafka: Kafka, client: WireClient
 ) -> None:
-    client.call(ApiVersionsRequest(), 0)
+    client.call(m.ApiVersionsRequest(), 0)
     with kafka.faults.drop_connections():
         assert client.is_closed()
 
 
 def test_a_throttled_client_is_told_and_muted(kafka: Kafka, client: WireClient) -> None:
     with kafka.faults.throttle("Metadata", 40, times=1):
-        response = client.call(MetadataRequest(topics=[]))
-        client.call(MetadataRequest(topics=[]))
+        response = client.call(m.MetadataRequest(topics=[]))
+        client.call(m.MetadataRequest(topics=[]))
 
     assert response.throttle_time_ms == 40
     first, second = kafka.requests.of("Metadata")[-2:]
@@ -303,7 +294,9 @@ def test_a_loading_group_accepts_classic_heartbeats(
 ) -> None:
     with kafka.faults.loading(group="loading"):
         code = commit_code(client, "loading")
-        heartbeat = client.call(HeartbeatRequest(group_id="loading", member_id="m"), 4)
+        heartbeat = client.call(
+            m.HeartbeatRequest(group_id="loading", member_id="m"), 4
+        )
 
     assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert heartbeat.error_code == 0

@@ -10,15 +10,8 @@ import pytest
 
 from coterie.broker.server.server import Server
 from coterie.testing.kafka import Kafka
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
@@ -49,7 +42,7 @@ def connect_client(kafka: Kafka) -> Iterator[WireClient]:
 
 
 def find_coordinator(client: WireClient, key: str, kind: int = 0) -> int:
-    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+    request = m.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     (found,) = client.call(request, 6).coordinators
     return int(found.node_id)
 
@@ -90,12 +83,12 @@ def test_a_join_in_progress_is_lost_when_the_coordinator_moves(
 ) -> None:
     member = join(client)
     with connect(kafka) as second:
-        request = JoinGroupRequest(
+        request = m.JoinGroupRequest(
             group_id="g",
             session_timeout_ms=60_000,
             rebalance_timeout_ms=60_000,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+            protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
         request.member_id = second.call(request, 9).member_id
         second.send(request, 9)
@@ -125,7 +118,9 @@ def test_the_only_node_refuses_until_it_is_looked_up(
 def test_the_coordinator_of_a_transactional_id_moves() -> None:
     with Kafka(nodes=2) as kafka, connect(kafka, 0) as one, connect(kafka, 1) as two:
         old = find_coordinator(one, "tx", 1)
-        request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)
+        request = m.InitProducerIdRequest(
+            transactional_id="tx", transaction_timeout_ms=1
+        )
 
         with kafka.faults.coordinator_moves(transactional_id="tx", node=3 - old):
             refused = (one, two)[old - 1].call(request, 4).error_code
@@ -225,11 +220,11 @@ def test_commits_to_a_full_disk_are_refused_and_not_kept(
 
 def test_records_for_a_full_disk_are_refused(kafka: Kafka, client: WireClient) -> None:
     batch = encode_batch([LogRecord(0, 0, None, b"value")])
-    part = PartitionProduceData(index=0, records=batch)
-    request = ProduceRequest(
+    part = m.PartitionProduceData(index=0, records=batch)
+    request = m.ProduceRequest(
         acks=-1,
         timeout_ms=1_000,
-        topic_data=[TopicProduceData(name="t", partition_data=[part])],
+        topic_data=[m.TopicProduceData(name="t", partition_data=[part])],
     )
     with kafka.faults.disk_full(times=1):
         codes = [

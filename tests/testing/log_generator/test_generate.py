@@ -19,9 +19,9 @@ from coterie.testing.log_generator.generate import (
     write_compacted,
 )
 from coterie.testing.log_generator.scenarios import SCENARIOS
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.compression import Codec
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from tests.testing.log_generator.generated_log import (
     all_bytes,
     decode_entry,
@@ -105,7 +105,7 @@ def test_the_replayed_log_has_the_members_and_owners_of_the_truth(
         for group_id, classic in shard.state.classic_groups.items():
             for each in classic.members.values():
                 members.add((group_id, each.member_id))
-                value, _ = decode(ConsumerProtocolAssignment, 1, each.assignment, 2)
+                value, _ = decode(m.ConsumerProtocolAssignment, 1, each.assignment, 2)
                 for topic in value.assigned_partitions:
                     for partition in topic.partitions:
                         owners.add((group_id, topic.topic, partition, each.member_id))

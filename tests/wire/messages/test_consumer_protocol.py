@@ -10,23 +10,19 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader, entity_writer
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
 from coterie.wire.schema import Message
 from tests.wire.hand import NULL_ARRAY, int32, many, text
 from tests.wire.samples import label, sample
 
 MESSAGES = {
-    ConsumerProtocolAssignment: "consumer_protocol_assignment",
-    ConsumerProtocolSubscription: "consumer_protocol_subscription",
+    m.ConsumerProtocolAssignment: "consumer_protocol_assignment",
+    m.ConsumerProtocolSubscription: "consumer_protocol_subscription",
 }
-SUBSCRIPTION = ConsumerProtocolSubscription(
+SUBSCRIPTION = m.ConsumerProtocolSubscription(
     topics=["t"],
-    owned_partitions=[ConsumerProtocolTopicPartitions(topic="t", partitions=[3])],
+    owned_partitions=[m.ConsumerProtocolTopicPartitions(topic="t", partitions=[3])],
     generation_id=7,
     rack_id="r",
 )

@@ -13,13 +13,8 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.api_versions import ApiVersionsResponse
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
 from coterie.wire.schema import Message
 from tests.wire.judges import (
     AiokafkaJudge,
@@ -54,7 +49,7 @@ def judged_by(judge: AskJudge) -> list[Any]:
 
 def values(cls: type[Message], version: int) -> list[Message]:
     made = [sample(cls, version, Random(seed)) for seed in SEEDS]
-    if cls is ApiVersionsResponse:
+    if cls is m.ApiVersionsResponse:
         for value in made:
             value.error_code = 0  # clients decode an error response as v0 (G1-03)
     return made
@@ -105,13 +100,13 @@ DELETE_GROUPS_RESPONSE_V3 = (
 
 
 def test_delete_groups_v3_equals_javas_bytes() -> None:
-    request = DeleteGroupsRequest(groups_names=["g1", "grüppe"])
-    refused = DeletableGroupResult(
+    request = m.DeleteGroupsRequest(groups_names=["g1", "grüppe"])
+    refused = m.DeletableGroupResult(
         group_id="g1", error_code=68, error_message="not empty"
     )
-    deleted = DeletableGroupResult(group_id="grüppe", error_message=None)
-    response = DeleteGroupsResponse(throttle_time_ms=7, results=[refused, deleted])
+    deleted = m.DeletableGroupResult(group_id="grüppe", error_message=None)
+    response = m.DeleteGroupsResponse(throttle_time_ms=7, results=[refused, deleted])
     assert encode(request, 3).hex() == DELETE_GROUPS_REQUEST_V3
     assert encode(response, 3).hex() == DELETE_GROUPS_RESPONSE_V3
     body = bytes.fromhex(DELETE_GROUPS_RESPONSE_V3)
-    assert decode(DeleteGroupsResponse, 3, body) == (response, len(body))
+    assert decode(m.DeleteGroupsResponse, 3, body) == (response, len(body))

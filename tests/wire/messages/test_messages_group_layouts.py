@@ -4,38 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedAssignment,
-    DescribedConsumerGroup,
-    DescribedMember,
-    DescribedTopicPartitions,
-)
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 from coterie.wire.schema import Versions
 from tests.wire.hand import (
     NO_TAGS,
@@ -50,15 +22,15 @@ from tests.wire.hand import (
 )
 
 NO_OPERATIONS = int32(-(2**31))
-FOUND = FindCoordinatorResponse(
+FOUND = m.FindCoordinatorResponse(
     throttle_time_ms=5, error_message=None, node_id=1, host="h", port=92
 )
 
 
 @pytest.mark.fact("B-01a")
 def test_find_coordinator_v0_has_a_key_only() -> None:
-    assert FindCoordinatorRequest.API_KEY == 10
-    assert encode(FindCoordinatorRequest(key="g"), 0) == text("g")
+    assert m.FindCoordinatorRequest.API_KEY == 10
+    assert encode(m.FindCoordinatorRequest(key="g"), 0) == text("g")
     assert encode(FOUND, 0) == int16(0) + int32(1) + text("h") + int32(92)
 
 
@@ -66,51 +38,51 @@ def test_find_coordinator_v0_has_a_key_only() -> None:
 def test_find_coordinator_v1_and_v2_add_key_type_throttle_and_message() -> None:
     body = int32(5) + int16(0) + text(None) + int32(1) + text("h") + int32(92)
     for version in (1, 2):
-        asked = encode(FindCoordinatorRequest(key="g", key_type=1), version)
+        asked = encode(m.FindCoordinatorRequest(key="g", key_type=1), version)
         assert asked == text("g") + int8(1)
         assert encode(FOUND, version) == body
 
 
 @pytest.mark.fact("B-01d")
 def test_find_coordinator_v3_is_flexible() -> None:
-    asked = encode(FindCoordinatorRequest(key="g"), 3)
+    asked = encode(m.FindCoordinatorRequest(key="g"), 3)
     assert asked == short("g") + int8(0) + NO_TAGS
 
 
 @pytest.mark.fact("B-02")
 def test_find_coordinator_v4_requests_several_keys_of_one_type() -> None:
-    request = FindCoordinatorRequest(key="lost", coordinator_keys=["g", "h"])
+    request = m.FindCoordinatorRequest(key="lost", coordinator_keys=["g", "h"])
     body = int8(0) + few(short("g"), short("h")) + NO_TAGS
     assert encode(request, 4) == body
-    assert decode(FindCoordinatorRequest, 4, body)[0].key == ""
+    assert decode(m.FindCoordinatorRequest, 4, body)[0].key == ""
 
 
 @pytest.mark.fact("B-04")
 def test_find_coordinator_v4_responses_are_by_key() -> None:
-    found = Coordinator(key="g", node_id=1, host="h", port=92, error_message=None)
-    response = FindCoordinatorResponse(error_code=15, node_id=9, coordinators=[found])
+    found = m.Coordinator(key="g", node_id=1, host="h", port=92, error_message=None)
+    response = m.FindCoordinatorResponse(error_code=15, node_id=9, coordinators=[found])
     content = short("g") + int32(1) + short("h") + int32(92) + int16(0) + short(None)
     assert encode(response, 4) == int32(0) + few(content + NO_TAGS) + NO_TAGS
 
 
 @pytest.mark.fact("B-05a")
 def test_find_coordinator_v5_and_v6_have_the_layout_of_v4() -> None:
-    request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"])
+    request = m.FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"])
     assert encode(request, 6) == encode(request, 5) == encode(request, 4)
     assert ErrorCode.TRANSACTION_ABORTABLE == 120
     assert api_of(ApiKey.FIND_COORDINATOR).advertised == Versions(0, 6)
 
 
-DESCRIBED = DescribeGroupsResponse(
+DESCRIBED = m.DescribeGroupsResponse(
     throttle_time_ms=5,
     groups=[
-        DescribedGroup(
+        m.DescribedGroup(
             group_id="g",
             group_state="Stable",
             protocol_type="consumer",
             protocol_data="range",
             members=[
-                DescribedGroupMember(
+                m.DescribedGroupMember(
                     member_id="m",
                     client_id="c",
                     client_host="/h",
@@ -129,7 +101,7 @@ GROUP_HEAD = int16(0) + text("g") + text("Stable") + text("consumer") + text("ra
 @pytest.mark.fact("C-01", "C-10a", "C-11")
 def test_describe_groups_v1_and_v2_have_groups_and_members() -> None:
     group = GROUP_HEAD + many(MEMBER_ID + MEMBER_REST)
-    assert DescribeGroupsRequest.API_KEY == 15
+    assert m.DescribeGroupsRequest.API_KEY == 15
     assert encode(DESCRIBED, 0) == many(group)
     assert encode(DESCRIBED, 1) == int32(5) + many(group)
     assert encode(DESCRIBED, 2) == encode(DESCRIBED, 1)
@@ -137,7 +109,7 @@ def test_describe_groups_v1_and_v2_have_groups_and_members() -> None:
 
 @pytest.mark.fact("C-10c")
 def test_describe_groups_v3_adds_authorized_operations() -> None:
-    request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
+    request = m.DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
     assert encode(request, 2) == many(text("g"))
     assert encode(request, 3) == many(text("g")) + b"\1"
     group = GROUP_HEAD + many(MEMBER_ID + MEMBER_REST) + NO_OPERATIONS
@@ -152,8 +124,8 @@ def test_describe_groups_v4_adds_the_instance_id() -> None:
 
 @pytest.mark.fact("C-10d")
 def test_describe_groups_v6_adds_the_error_message() -> None:
-    missing = DescribedGroup(error_code=69, error_message="no", group_id="g")
-    response = DescribeGroupsResponse(groups=[missing])
+    missing = m.DescribedGroup(error_code=69, error_message="no", group_id="g")
+    response = m.DescribeGroupsResponse(groups=[missing])
     rest = short("g") + short("") * 3 + few() + NO_OPERATIONS + NO_TAGS
     front = int32(0) + b"\2"
     assert encode(response, 5) == front + int16(69) + rest + NO_TAGS
@@ -161,16 +133,16 @@ def test_describe_groups_v6_adds_the_error_message() -> None:
     assert api_of(ApiKey.DESCRIBE_GROUPS).advertised == Versions(0, 6)
 
 
-DELETED = DeleteGroupsResponse(
+DELETED = m.DeleteGroupsResponse(
     throttle_time_ms=5,
-    results=[DeletableGroupResult(group_id="g", error_code=68)],
+    results=[m.DeletableGroupResult(group_id="g", error_code=68)],
 )
 
 
 @pytest.mark.fact("D-01", "D-02")
 def test_delete_groups_v0_has_an_error_per_group() -> None:
-    assert DeleteGroupsRequest.API_KEY == 42
-    asked = encode(DeleteGroupsRequest(groups_names=["g", "h"]), 0)
+    assert m.DeleteGroupsRequest.API_KEY == 42
+    asked = encode(m.DeleteGroupsRequest(groups_names=["g", "h"]), 0)
     assert asked == many(text("g"), text("h"))
     assert encode(DELETED, 0) == int32(5) + many(text("g") + int16(68))
 
@@ -184,9 +156,9 @@ def test_delete_groups_v1_is_v0_and_v2_is_flexible() -> None:
 
 @pytest.mark.fact("D-50b", "D-50a")
 def test_offset_delete_has_the_error_before_the_throttle_time() -> None:
-    partition = OffsetDeleteResponsePartition(partition_index=2, error_code=86)
-    topic = OffsetDeleteResponseTopic(name="t", partitions=[partition])
-    response = OffsetDeleteResponse(error_code=69, throttle_time_ms=5, topics=[topic])
+    partition = m.OffsetDeleteResponsePartition(partition_index=2, error_code=86)
+    topic = m.OffsetDeleteResponseTopic(name="t", partitions=[partition])
+    response = m.OffsetDeleteResponse(error_code=69, throttle_time_ms=5, topics=[topic])
     content = many(text("t") + many(int32(2) + int16(86)))
     assert encode(response, 0) == int16(69) + int32(5) + content
     api = api_of(ApiKey.OFFSET_DELETE)
@@ -194,23 +166,23 @@ def test_offset_delete_has_the_error_before_the_throttle_time() -> None:
     assert 0 not in api.request.FLEXIBLE
 
 
-OWNED = DescribedTopicPartitions(
+OWNED = m.DescribedTopicPartitions(
     topic_id=bytes(range(16)), topic_name="t", partitions=[3]
 )
-CONSUMER_GROUP = DescribedConsumerGroup(
+CONSUMER_GROUP = m.DescribedConsumerGroup(
     group_id="g",
     group_state="Stable",
     group_epoch=4,
     assignment_epoch=3,
     assignor_name="uniform",
     members=[
-        DescribedMember(
+        m.DescribedMember(
             member_id="m",
             member_epoch=2,
             client_id="c",
             client_host="/h",
             subscribed_topic_names=["t"],
-            assignment=DescribedAssignment(topic_partitions=[OWNED]),
+            assignment=m.DescribedAssignment(topic_partitions=[OWNED]),
             member_type=1,
         )
     ],
@@ -229,7 +201,7 @@ def described_consumer_group(member_type: bytes) -> bytes:
 
 @pytest.mark.fact("E16-01")
 def test_consumer_group_describe_requests_groups_and_operations() -> None:
-    request = ConsumerGroupDescribeRequest(
+    request = m.ConsumerGroupDescribeRequest(
         group_ids=["g"], include_authorized_operations=True
     )
     assert encode(request, 0) == few(short("g")) + b"\1" + NO_TAGS
@@ -237,12 +209,12 @@ def test_consumer_group_describe_requests_groups_and_operations() -> None:
 
 @pytest.mark.fact("E16-02")
 def test_consumer_group_describe_v0_has_epochs_and_both_assignments() -> None:
-    response = ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
+    response = m.ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
     assert encode(response, 0) == described_consumer_group(b"")
 
 
 @pytest.mark.fact("E16-03")
 def test_consumer_group_describe_v1_adds_the_member_type() -> None:
-    response = ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
+    response = m.ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
     assert encode(response, 1) == described_consumer_group(int8(1))
-    assert DescribedMember().member_type == -1
+    assert m.DescribedMember().member_type == -1

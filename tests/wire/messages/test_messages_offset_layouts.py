@@ -5,26 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.schema import Versions
 from tests.wire.hand import (
     NO_TAGS,
@@ -39,14 +22,14 @@ from tests.wire.hand import (
 )
 
 TOPIC_ID = bytes(range(16))
-NAMED = OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])
-PARTITION = OffsetFetchResponsePartition(
+NAMED = m.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])
+PARTITION = m.OffsetFetchResponsePartition(
     partition_index=4, committed_offset=9, metadata=None, error_code=3
 )
-OLD_RESPONSE = OffsetFetchResponse(
+OLD_RESPONSE = m.OffsetFetchResponse(
     throttle_time_ms=7,
     error_code=16,
-    topics=[OffsetFetchResponseTopic(name="t", partitions=[PARTITION])],
+    topics=[m.OffsetFetchResponseTopic(name="t", partitions=[PARTITION])],
 )
 OLD_PARTITION = int32(4) + int64(9) + text(None) + int16(3)
 OLD_TOPICS = many(text("t") + many(OLD_PARTITION))
@@ -54,17 +37,17 @@ OLD_TOPICS = many(text("t") + many(OLD_PARTITION))
 
 @pytest.mark.fact("A-10")
 def test_offset_fetch_v1_requests_have_a_group_and_topics() -> None:
-    request = OffsetFetchRequest(group_id="g", topics=[NAMED])
-    assert OffsetFetchRequest.API_KEY == 9
+    request = m.OffsetFetchRequest(group_id="g", topics=[NAMED])
+    assert m.OffsetFetchRequest.API_KEY == 9
     body = text("g") + many(text("t") + many(int32(0), int32(1)))
     assert encode(request, 1) == body
-    assert decode(OffsetFetchRequest, 1, body) == (request, len(body))
+    assert decode(m.OffsetFetchRequest, 1, body) == (request, len(body))
 
 
 @pytest.mark.fact("A-10", "A-25")
 def test_offset_fetch_v1_with_null_topics_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
-        decode(OffsetFetchRequest, 1, text("g") + NULL_ARRAY)
+        decode(m.OffsetFetchRequest, 1, text("g") + NULL_ARRAY)
 
 
 @pytest.mark.fact("A-11")
@@ -75,11 +58,11 @@ def test_offset_fetch_v1_responses_have_topics_only() -> None:
 @pytest.mark.fact("A-12")
 def test_offset_fetch_v2_allows_null_for_all_topics() -> None:
     body = text("g") + NULL_ARRAY
-    request, _ = decode(OffsetFetchRequest, 2, body)
-    assert request == OffsetFetchRequest(group_id="g", topics=None)
+    request, _ = decode(m.OffsetFetchRequest, 2, body)
+    assert request == m.OffsetFetchRequest(group_id="g", topics=None)
     assert encode(request, 2) == body
-    assert encode(OffsetFetchRequest(group_id="g", topics=[NAMED]), 2) == encode(
-        OffsetFetchRequest(group_id="g", topics=[NAMED]), 1
+    assert encode(m.OffsetFetchRequest(group_id="g", topics=[NAMED]), 2) == encode(
+        m.OffsetFetchRequest(group_id="g", topics=[NAMED]), 1
     )
 
 
@@ -104,7 +87,7 @@ def test_offset_fetch_v5_adds_the_committed_leader_epoch() -> None:
 
 @pytest.mark.fact("A-14c", "A-14d")
 def test_offset_fetch_v6_is_flexible_and_v7_requests_stable_offsets() -> None:
-    request = OffsetFetchRequest(group_id="g", topics=[NAMED], require_stable=True)
+    request = m.OffsetFetchRequest(group_id="g", topics=[NAMED], require_stable=True)
     topics = few(short("t") + few(int32(0), int32(1)) + NO_TAGS)
     assert encode(request, 6) == short("g") + topics + NO_TAGS
     assert encode(request, 7) == short("g") + topics + b"\1" + NO_TAGS
@@ -112,57 +95,57 @@ def test_offset_fetch_v6_is_flexible_and_v7_requests_stable_offsets() -> None:
 
 @pytest.mark.fact("A-14e")
 def test_offset_fetch_v8_requests_several_groups() -> None:
-    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
-    request = OffsetFetchRequest(
+    topic = m.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    request = m.OffsetFetchRequest(
         groups=[
-            OffsetFetchRequestGroup(group_id="g", topics=[topic]),
-            OffsetFetchRequestGroup(group_id="h", topics=None),
+            m.OffsetFetchRequestGroup(group_id="g", topics=[topic]),
+            m.OffsetFetchRequestGroup(group_id="h", topics=None),
         ]
     )
     asked = short("g") + few(short("t") + few(int32(0)) + NO_TAGS) + NO_TAGS
     everything = short("h") + b"\0" + NO_TAGS
     body = few(asked, everything) + b"\0" + NO_TAGS
     assert encode(request, 8) == body
-    assert decode(OffsetFetchRequest, 8, body)[0] == request
+    assert decode(m.OffsetFetchRequest, 8, body)[0] == request
 
 
 @pytest.mark.fact("A-14e")
 def test_offset_fetch_v8_responses_have_groups_only() -> None:
-    group = OffsetFetchResponseGroup(group_id="g", error_code=16)
-    response = OffsetFetchResponse(throttle_time_ms=7, error_code=25, groups=[group])
+    group = m.OffsetFetchResponseGroup(group_id="g", error_code=16)
+    response = m.OffsetFetchResponse(throttle_time_ms=7, error_code=25, groups=[group])
     body = int32(7) + few(short("g") + few() + int16(16) + NO_TAGS) + NO_TAGS
     assert encode(response, 8) == body
 
 
 @pytest.mark.fact("A-14f")
 def test_offset_fetch_v9_adds_member_and_member_epoch() -> None:
-    group = OffsetFetchRequestGroup(group_id="g", topics=None)
+    group = m.OffsetFetchRequestGroup(group_id="g", topics=None)
     assert (group.member_id, group.member_epoch) == (None, -1)
     body = few(short("g") + short(None) + int32(-1) + b"\0" + NO_TAGS) + b"\0" + NO_TAGS
-    assert encode(OffsetFetchRequest(groups=[group]), 9) == body
+    assert encode(m.OffsetFetchRequest(groups=[group]), 9) == body
 
 
 @pytest.mark.fact("A-14g")
 def test_offset_fetch_v10_has_topic_ids() -> None:
-    topic = OffsetFetchRequestTopics(
+    topic = m.OffsetFetchRequestTopics(
         name="lost", topic_id=TOPIC_ID, partition_indexes=[]
     )
-    group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    group = m.OffsetFetchRequestGroup(group_id="g", topics=[topic])
     asked = short("g") + short(None) + int32(-1)
     asked += few(TOPIC_ID + few() + NO_TAGS) + NO_TAGS
     body = few(asked) + b"\0" + NO_TAGS
-    assert encode(OffsetFetchRequest(groups=[group]), 10) == body
+    assert encode(m.OffsetFetchRequest(groups=[group]), 10) == body
 
 
 @pytest.mark.fact("A-15a")
 def test_offset_fetch_v10_reports_an_unknown_topic_id_in_the_partition() -> None:
-    partition = OffsetFetchResponsePartitions(
+    partition = m.OffsetFetchResponsePartitions(
         partition_index=0, committed_offset=-1, metadata="", error_code=100
     )
-    topic = OffsetFetchResponseTopics(
+    topic = m.OffsetFetchResponseTopics(
         name="lost", topic_id=TOPIC_ID, partitions=[partition]
     )
-    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    group = m.OffsetFetchResponseGroup(group_id="g", topics=[topic])
     partition_bytes = (
         int32(0) + int64(-1) + int32(-1) + short("") + int16(100) + NO_TAGS
     )
@@ -170,7 +153,7 @@ def test_offset_fetch_v10_reports_an_unknown_topic_id_in_the_partition() -> None
         short("g") + few(TOPIC_ID + few(partition_bytes) + NO_TAGS) + int16(0) + NO_TAGS
     )
     body = int32(0) + few(answered) + NO_TAGS
-    assert encode(OffsetFetchResponse(groups=[group]), 10) == body
+    assert encode(m.OffsetFetchResponse(groups=[group]), 10) == body
 
 
 @pytest.mark.fact("A-16")
@@ -180,13 +163,13 @@ def test_offset_fetch_is_advertised_from_v1_to_v10() -> None:
 
 
 def commit(version: int) -> bytes:
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=2, committed_offset=5, committed_metadata="m"
     )
-    topic = OffsetCommitRequestTopic(
+    topic = m.OffsetCommitRequestTopic(
         name="t" if version < 10 else "", topic_id=TOPIC_ID, partitions=[partition]
     )
-    request = OffsetCommitRequest(group_id="g", member_id="", topics=[topic])
+    request = m.OffsetCommitRequest(group_id="g", member_id="", topics=[topic])
     return encode(request, version)
 
 
@@ -195,7 +178,7 @@ def test_offset_commit_v8_and_v9_have_the_same_layout() -> None:
     partition = int32(2) + int64(5) + int32(-1) + short("m") + NO_TAGS
     head = short("g") + int32(-1) + short("") + short(None)
     body = head + few(short("t") + few(partition) + NO_TAGS) + NO_TAGS
-    assert OffsetCommitRequest.API_KEY == 8
+    assert m.OffsetCommitRequest.API_KEY == 8
     assert commit(8) == body
     assert commit(9) == body
 
@@ -208,7 +191,7 @@ def test_offset_commit_v10_has_topic_ids() -> None:
 @pytest.mark.fact("E17-15")
 def test_txn_offset_commit_v3_has_the_member() -> None:
     def commit_by(member_id: str, version: int) -> bytes:
-        request = TxnOffsetCommitRequest(
+        request = m.TxnOffsetCommitRequest(
             transactional_id="x",
             group_id="g",
             producer_id=7,
@@ -219,7 +202,7 @@ def test_txn_offset_commit_v3_has_the_member() -> None:
         )
         return encode(request, version)
 
-    assert TxnOffsetCommitRequest.API_KEY == 28
+    assert m.TxnOffsetCommitRequest.API_KEY == 28
     assert commit_by("", 2).endswith(int64(7) + int16(2) + int32(0))
     member = int32(5) + short("m") + short("i")
     assert commit_by("m", 3).endswith(int64(7) + int16(2) + member + few() + NO_TAGS)

@@ -4,43 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, PRIVATE, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ClientAssignor,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    MemberAssignor,
-    PreparedMember,
-    PreparedTopic,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsResponse,
-)
 from coterie.wire.schema import Message
 from tests.wire.judges import KafkaPythonJudge
 
 ID = bytes(range(16))
 MESSAGES = [
-    ConsumerGroupHeartbeatRequest(
+    m.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="m",
         client_assignors=[
-            ClientAssignor(
+            m.ClientAssignor(
                 name="mine",
                 minimum_version=1,
                 maximum_version=3,
@@ -50,42 +27,44 @@ MESSAGES = [
             )
         ],
     ),
-    ConsumerGroupHeartbeatResponse(
+    m.ConsumerGroupHeartbeatResponse(
         member_id="m",
         should_compute_assignment=True,
-        assignment=Assignment(error=3, metadata_version=4, metadata_bytes=b"how"),
+        assignment=m.Assignment(error=3, metadata_version=4, metadata_bytes=b"how"),
     ),
-    ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1),
-    ConsumerGroupPrepareAssignmentResponse(
+    m.ConsumerGroupPrepareAssignmentRequest(
+        group_id="g", member_id="m", member_epoch=1
+    ),
+    m.ConsumerGroupPrepareAssignmentResponse(
         group_epoch=7,
         assignor_name="mine",
         members=[
-            PreparedMember(
+            m.PreparedMember(
                 member_id="m",
                 member_epoch=6,
                 instance_id="i",
                 subscribed_topic_ids=[ID],
-                assignor=MemberAssignor(reason=1, metadata_bytes=b"x"),
-                topic_partitions=[TopicPartitions(topic_id=ID, partitions=[0, 1])],
+                assignor=m.MemberAssignor(reason=1, metadata_bytes=b"x"),
+                topic_partitions=[m.TopicPartitions(topic_id=ID, partitions=[0, 1])],
             )
         ],
-        topics=[PreparedTopic(topic_id=ID, topic_name="foo", num_partitions=2)],
+        topics=[m.PreparedTopic(topic_id=ID, topic_name="foo", num_partitions=2)],
     ),
-    ConsumerGroupInstallAssignmentRequest(
+    m.ConsumerGroupInstallAssignmentRequest(
         group_id="g",
         member_id="m",
         member_epoch=6,
         group_epoch=7,
         members=[
-            InstalledMember(
+            m.InstalledMember(
                 member_id="m",
-                partitions=[TopicPartitions(topic_id=ID, partitions=[0])],
+                partitions=[m.TopicPartitions(topic_id=ID, partitions=[0])],
                 metadata_version=2,
                 metadata_bytes=b"y",
             )
         ],
     ),
-    ConsumerGroupInstallAssignmentResponse(error_code=ErrorCode.INVALID_ASSIGNMENT),
+    m.ConsumerGroupInstallAssignmentResponse(error_code=ErrorCode.INVALID_ASSIGNMENT),
 ]
 
 
@@ -97,22 +76,24 @@ def test_encoded_private_fields_are_decoded(message: Message) -> None:
 
 
 def test_messages_without_private_fields_have_kafkas_layout() -> None:
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    request = m.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
     assert encode(request, 1).endswith(b"\0")
-    response = ConsumerGroupHeartbeatResponse(member_id="m", assignment=Assignment())
+    response = m.ConsumerGroupHeartbeatResponse(
+        member_id="m", assignment=m.Assignment()
+    )
     data = encode(response, 1)
     assert data.endswith(b"\1\1\0\0")  # present, no topics, two empty tag sections
 
 
-TOLD = DescribeGroupsResponse(
+TOLD = m.DescribeGroupsResponse(
     groups=[
-        DescribedGroup(
+        m.DescribedGroup(
             group_id="g",
             group_state="Stable",
             generation_id=7,
             leader_id="m",
             members=[
-                DescribedGroupMember(
+                m.DescribedGroupMember(
                     member_id="m",
                     member_subscription=["t", "u"],
                     member_protocols=["range", "roundrobin"],
@@ -121,12 +102,12 @@ TOLD = DescribeGroupsResponse(
         )
     ]
 )
-KAFKAS = DescribeGroupsResponse(
+KAFKAS = m.DescribeGroupsResponse(
     groups=[
-        DescribedGroup(
+        m.DescribedGroup(
             group_id="g",
             group_state="Stable",
-            members=[DescribedGroupMember(member_id="m")],
+            members=[m.DescribedGroupMember(member_id="m")],
         )
     ]
 )
@@ -137,7 +118,7 @@ KAFKAS = DescribeGroupsResponse(
 @pytest.mark.parametrize("version", [5, 6])
 def test_describe_groups_has_the_draft_fields_of_kip_181(version: int) -> None:
     data = encode(TOLD, version)
-    assert decode(DescribeGroupsResponse, version, data) == (TOLD, len(data))
+    assert decode(m.DescribeGroupsResponse, version, data) == (TOLD, len(data))
 
 
 @pytest.mark.fact("C-11")
@@ -149,14 +130,14 @@ def test_versions_without_tagged_fields_omit_private_fields(version: int) -> Non
 @pytest.mark.fact("C-11")
 @pytest.mark.parametrize("version", [5, 6])
 def test_a_real_client_reads_over_compacted_records(version: int) -> None:
-    judge = KafkaPythonJudge(DescribeGroupsResponse, version)
+    judge = KafkaPythonJudge(m.DescribeGroupsResponse, version)
     read = judge.plain(judge.read(encode(TOLD, version)))
     assert read == judge.plain(judge.read(encode(KAFKAS, version)))
 
 
 @pytest.mark.fact("C-04")
 def test_fields_that_the_kip_181_draft_rejected_do_not_exist() -> None:
-    names = {*DescribedGroup.FIELDS, *DescribedGroupMember.FIELDS}
+    names = {*m.DescribedGroup.FIELDS, *m.DescribedGroupMember.FIELDS}
     assert not [each for each in names if "received" in each or "added" in each]
 
 

@@ -37,20 +37,8 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.java import trim
 from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    DescribedAssignment,
-    DescribedConsumerGroup,
-    DescribedMember,
-    DescribedTopicPartitions,
-)
-from coterie.wire.messages.delete_groups import DeletableGroupResult
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from coterie.wire.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
 
 # ------------------------------------------------------------------ ListGroups
 
@@ -58,7 +46,7 @@ CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 
 
-def list_groups(state: State, request: ListGroupsRequest, context: Context) -> Result:
+def list_groups(state: State, request: m.ListGroupsRequest, context: Context) -> Result:
     """Return the groups that pass both filters; an empty filter passes all.
 
     Filters are compared without regard to case, states also without spaces around
@@ -73,29 +61,29 @@ def list_groups(state: State, request: ListGroupsRequest, context: Context) -> R
         if (not types or group.group_type in types)
         and (not states or group.group_state.lower() in states)
     ]
-    return Result(ListGroupsResponse(groups=groups))
+    return Result(m.ListGroupsResponse(groups=groups))
 
 
 def refuse_list_groups(
-    request: ListGroupsRequest,
+    request: m.ListGroupsRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> ListGroupsResponse:
+) -> m.ListGroupsResponse:
     """Return the response that carries an error and no groups."""
-    return ListGroupsResponse(error_code=code)
+    return m.ListGroupsResponse(error_code=code)
 
 
-def _listed_groups(state: State) -> Iterator[ListedGroup]:
+def _listed_groups(state: State) -> Iterator[m.ListedGroup]:
     for classic in state.classic_groups.values():
-        yield ListedGroup(
+        yield m.ListedGroup(
             group_id=classic.group_id,
             protocol_type=classic.protocol_type or "",
             group_state=classic.state.value,
             group_type=CLASSIC,
         )
     for consumer in state.consumer_groups.values():
-        yield ListedGroup(
+        yield m.ListedGroup(
             group_id=consumer.group_id,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             group_state=consumer.state.value,
@@ -135,7 +123,7 @@ def describe_group(state: State, request: DescribeGroup, context: Context) -> Re
             )
         return Result(_dead_group(group_id))
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
-    described = DescribedGroup(
+    described = m.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
@@ -155,9 +143,9 @@ def refuse_describe_group(
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> DescribedGroup:
+) -> m.DescribedGroup:
     """Return the response that carries an error; an unknown group is Dead."""
-    response = DescribedGroup(group_id=request.group_id)
+    response = m.DescribedGroup(group_id=request.group_id)
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         response = _dead_group(request.group_id)
     response.error_code = code
@@ -171,14 +159,14 @@ def _group_not_found(group_id: GroupId, reason: str | None = None) -> ApiError:
     )
 
 
-def _dead_group(group_id: GroupId) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+def _dead_group(group_id: GroupId) -> m.DescribedGroup:
+    return m.DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
 
 
 def _described_classic_member(
     member: ClassicMember, protocol: str | None
-) -> DescribedGroupMember:
-    described = DescribedGroupMember(
+) -> m.DescribedGroupMember:
+    described = m.DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -191,7 +179,7 @@ def _described_classic_member(
 
 
 def _add_private_fields(
-    described: DescribedGroup, group: ClassicGroup, protocol: str | None
+    described: m.DescribedGroup, group: ClassicGroup, protocol: str | None
 ) -> None:
     """Add the fields of KIP-181's draft (C-02, C-03)."""
     described.generation_id = group.generation
@@ -249,7 +237,7 @@ def describe_consumer_group(
             "is not a consumer group" if group_id in state.classic_groups else None,
         )
     topics = context.environment.topics
-    described = DescribedConsumerGroup(
+    described = m.DescribedConsumerGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
@@ -276,14 +264,14 @@ def refuse_describe_consumer_group(
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> DescribedConsumerGroup:
+) -> m.DescribedConsumerGroup:
     """Return the response that carries an error and no content."""
-    return DescribedConsumerGroup(
+    return m.DescribedConsumerGroup(
         group_id=request.group_id, error_code=code, error_message=message
     )
 
 
-def _described_topics(described: DescribedConsumerGroup) -> Iterator[TopicName]:
+def _described_topics(described: m.DescribedConsumerGroup) -> Iterator[TopicName]:
     # Kafka's `KafkaApis.handleConsumerGroupDescribe` checks no subscribed topics.
     for member in described.members:
         for assignment in (member.assignment, member.target_assignment):
@@ -293,9 +281,9 @@ def _described_topics(described: DescribedConsumerGroup) -> Iterator[TopicName]:
 
 def _described_member(
     group: ConsumerGroup, member: Member, topics: TopicView
-) -> DescribedMember:
+) -> m.DescribedMember:
     is_classic = member.classic is not None
-    return DescribedMember(
+    return m.DescribedMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -325,12 +313,12 @@ def _owned(member: Member) -> Target:
 
 def _described_assignment(
     partitions: Mapping[TopicId, Iterable[int]], topics: TopicView
-) -> DescribedAssignment:
+) -> m.DescribedAssignment:
     # A deleted topic has no name and is left out (E16-11).
     named = ((topic, topics.topic_name(topic)) for topic in partitions)
-    return DescribedAssignment(
+    return m.DescribedAssignment(
         topic_partitions=[
-            DescribedTopicPartitions(
+            m.DescribedTopicPartitions(
                 topic_id=topic, topic_name=name, partitions=sorted(partitions[topic])
             )
             for topic, name in named
@@ -363,13 +351,13 @@ def delete_group(state: State, request: DeleteGroup, context: Context) -> Result
     if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     records = (*all_tombstones(state, group_id), *group_tombstones(group))
-    return Result(DeletableGroupResult(group_id=group_id), records=records)
+    return Result(m.DeletableGroupResult(group_id=group_id), records=records)
 
 
 def refuse_delete_group(
     request: DeleteGroup, context: Context, code: ErrorCode, message: str | None = None
-) -> DeletableGroupResult:
+) -> m.DeletableGroupResult:
     """Return the response that carries an error."""
-    return DeletableGroupResult(
+    return m.DeletableGroupResult(
         group_id=request.group_id, error_code=code, error_message=message
     )

@@ -101,24 +101,8 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import GroupId, LogOffset, ProducerId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Struct
 
@@ -142,7 +126,7 @@ def _by_group_type(classic: _Handler, consumer: _Handler) -> _Handler:
 
 
 def _join_classic_group(
-    state: State, request: JoinGroupRequest, context: Context
+    state: State, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Handle a JoinGroup, which may create its group."""
     state.check_room(request.group_id, context.environment.settings)
@@ -151,23 +135,23 @@ def _join_classic_group(
 
 _HANDLERS: Final[Mapping[type, _Handler]] = {
     # The classic protocol, in groups of both types.
-    HeartbeatRequest: _by_group_type(heartbeat.handle, heartbeat_of_classic_member),
-    JoinGroupRequest: _by_group_type(_join_classic_group, join_of_classic_member),
-    SyncGroupRequest: _by_group_type(sync.handle, sync_of_classic_member),
-    LeaveGroupRequest: _by_group_type(leave.handle, leave_of_members),
+    m.HeartbeatRequest: _by_group_type(heartbeat.handle, heartbeat_of_classic_member),
+    m.JoinGroupRequest: _by_group_type(_join_classic_group, join_of_classic_member),
+    m.SyncGroupRequest: _by_group_type(sync.handle, sync_of_classic_member),
+    m.LeaveGroupRequest: _by_group_type(leave.handle, leave_of_members),
     # The consumer protocol.
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
-    ConsumerGroupPrepareAssignmentRequest: prepare_assignment,
-    ConsumerGroupInstallAssignmentRequest: install_assignment,
+    m.ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
+    m.ConsumerGroupPrepareAssignmentRequest: prepare_assignment,
+    m.ConsumerGroupInstallAssignmentRequest: install_assignment,
     # Offsets.
-    OffsetCommitRequest: commit_offsets,
-    TxnOffsetCommitRequest: commit_transactional_offsets,
+    m.OffsetCommitRequest: commit_offsets,
+    m.TxnOffsetCommitRequest: commit_transactional_offsets,
     FetchOffsets: fetch_offsets,
-    OffsetDeleteRequest: delete_offsets,
+    m.OffsetDeleteRequest: delete_offsets,
     # Admin clients.
     DescribeGroup: describe_group,
     DescribeConsumerGroup: describe_consumer_group,
-    ListGroupsRequest: list_groups,
+    m.ListGroupsRequest: list_groups,
     DeleteGroup: delete_group,
     # Timers, and changes of the catalog.
     ExpireSession: lifecycle.handle_timer,
@@ -185,22 +169,22 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
 """The handler of each class of requests."""
 
 _REFUSERS: Final[Mapping[type, _Refuser]] = {
-    HeartbeatRequest: heartbeat.refuse,
-    JoinGroupRequest: join.refuse,
-    SyncGroupRequest: sync.refuse,
-    LeaveGroupRequest: leave.refuse,
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse,
-    ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
-    ConsumerGroupInstallAssignmentRequest: refuse_install,
-    OffsetCommitRequest: refuse_commit,
+    m.HeartbeatRequest: heartbeat.refuse,
+    m.JoinGroupRequest: join.refuse,
+    m.SyncGroupRequest: sync.refuse,
+    m.LeaveGroupRequest: leave.refuse,
+    m.ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse,
+    m.ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
+    m.ConsumerGroupInstallAssignmentRequest: refuse_install,
+    m.OffsetCommitRequest: refuse_commit,
     PlainCommit: refuse_commit,
-    TxnOffsetCommitRequest: refuse_transactional_commit,
+    m.TxnOffsetCommitRequest: refuse_transactional_commit,
     FetchOffsets: refuse_fetch,
     Fetched: refuse_fetched,
-    OffsetDeleteRequest: refuse_delete,
+    m.OffsetDeleteRequest: refuse_delete,
     DescribeGroup: refuse_describe_group,
     DescribeConsumerGroup: refuse_describe_consumer_group,
-    ListGroupsRequest: refuse_list_groups,
+    m.ListGroupsRequest: refuse_list_groups,
     DeleteGroup: refuse_delete_group,
 }
 """The function that makes an error response, by the class of the request.
@@ -215,7 +199,7 @@ def _check_group_id(request: Any, context: Context) -> None:
 
 
 def _check_consumer_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, context: Context
+    request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> None:
     consumer_heartbeat.check_heartbeat(
         request,
@@ -225,12 +209,12 @@ def _check_consumer_heartbeat(
 
 
 _CHECKS: Final[Mapping[type, Callable[[Any, Context], None]]] = {
-    HeartbeatRequest: _check_group_id,
-    JoinGroupRequest: join.check,
-    SyncGroupRequest: _check_group_id,
-    LeaveGroupRequest: _check_group_id,
-    ConsumerGroupHeartbeatRequest: _check_consumer_heartbeat,
-    OffsetDeleteRequest: _check_group_id,
+    m.HeartbeatRequest: _check_group_id,
+    m.JoinGroupRequest: join.check,
+    m.SyncGroupRequest: _check_group_id,
+    m.LeaveGroupRequest: _check_group_id,
+    m.ConsumerGroupHeartbeatRequest: _check_consumer_heartbeat,
+    m.OffsetDeleteRequest: _check_group_id,
 }
 """The checks of a request's own fields, by the class of the request.
 

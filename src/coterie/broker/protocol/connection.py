@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.broker.protocol.sasl import Authentication, SaslState
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -36,11 +37,6 @@ from coterie.wire.framing import (
     read_header_v0,
     read_size,
     write_response,
-)
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
 )
 from coterie.wire.plain_commit import read_plain_commit
 from coterie.wire.releases import Release
@@ -416,7 +412,7 @@ class Connection:
         if sasl.state is not SaslState.RAW_AUTHENTICATE:
             sasl.admit(read_header_v0(frame)[0])
             return self._read(frame)
-        body = SaslAuthenticateRequest(auth_bytes=frame)
+        body = m.SaslAuthenticateRequest(auth_bytes=frame)
         request = Request(ApiKey.SASL_AUTHENTICATE, RAW_TOKEN, 0, "", body, False)
         request.size = len(frame)
         self.held_bytes += request.size
@@ -498,10 +494,10 @@ class Connection:
         release = self._release
         known = ADVERTISED if release is None else release.versions
         low, high = known[ApiKey.API_VERSIONS]
-        refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        refusal = m.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         if release is None or release.lists_versions_in_refusal:
             refusal.api_keys = [
-                ApiVersion(
+                m.ApiVersion(
                     api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high
                 )
             ]
@@ -514,7 +510,7 @@ def _raw_token(response: Message) -> bytes:
     """Return the token as a separate frame; b"" for a failure, which has no frame: the
     connection is closed without a response.
     """
-    assert isinstance(response, SaslAuthenticateResponse)
+    assert isinstance(response, m.SaslAuthenticateResponse)
     if response.error_code:
         return b""
     return frame_of(response.auth_bytes)

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from coterie.broker.runtime.partitions import Partition
 from coterie.errors import ApiError
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -66,7 +66,7 @@ class SessionPartition:
     thousands of partitions costs only as much as the active ones.
     """
 
-    request: FetchPartition
+    request: m.FetchPartition
     topic: TopicName | None = None
     response: tuple[int, int, int, int] | None = None
     empty_read: EmptyRead | None = None
@@ -100,7 +100,7 @@ class FetchPlan:
         """The session id of the response."""
         return NO_SESSION if self.session is None else self.session.session_id
 
-    def includes(self, key: PartitionKey, data: PartitionData) -> bool:
+    def includes(self, key: PartitionKey, data: m.PartitionData) -> bool:
         """Return whether a partition's result belongs in the response."""
         if self.session is None:
             return True
@@ -110,7 +110,7 @@ class FetchPlan:
             return True
         return not self.is_incremental or _has_changed(cached, data)
 
-    def store(self, results: Iterable[tuple[PartitionKey, PartitionData]]) -> None:
+    def store(self, results: Iterable[tuple[PartitionKey, m.PartitionData]]) -> None:
         """Store the response in the session."""
         if self.session is None:
             return
@@ -145,7 +145,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchPlan:
+    def plan(self, request: m.FetchRequest, api_version: int, now_ms: int) -> FetchPlan:
         """Return the partitions of a request, from its session if it has one.
 
         Raises ApiError FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
@@ -157,7 +157,7 @@ class FetchSessions:
             return self._full_plan(request, api_version, now_ms)
         return self._incremental_plan(request, api_version, now_ms)
 
-    def requested(self, request: FetchRequest) -> list[PartitionKey]:
+    def requested(self, request: m.FetchRequest) -> list[PartitionKey]:
         """Return the partitions that a request reads: its own, and those of its
         session that it does not forget. Nothing changes."""
         keys = dict.fromkeys(key for key, _ in _requested(request))
@@ -176,7 +176,7 @@ class FetchSessions:
             plan.session = None
 
     def _full_plan(
-        self, request: FetchRequest, api_version: int, now_ms: int
+        self, request: m.FetchRequest, api_version: int, now_ms: int
     ) -> FetchPlan:
         # The last occurrence of a partition counts, as in Kafka's FetchRequest.
         requested = dict(_requested(request))
@@ -198,7 +198,7 @@ class FetchSessions:
         return FetchPlan(partitions, session)
 
     def _incremental_plan(
-        self, request: FetchRequest, api_version: int, now_ms: int
+        self, request: m.FetchRequest, api_version: int, now_ms: int
     ) -> FetchPlan:
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -246,14 +246,16 @@ class FetchSessions:
             assert self._partition_count >= 0
 
 
-def _requested(request: FetchRequest) -> Iterable[tuple[PartitionKey, FetchPartition]]:
+def _requested(
+    request: m.FetchRequest,
+) -> Iterable[tuple[PartitionKey, m.FetchPartition]]:
     for topic in request.topics:
         for partition in topic.partitions:
             key = PartitionKey(topic.topic, topic.topic_id, partition.partition)
             yield key, partition
 
 
-def _update(session: FetchSession, request: FetchRequest) -> None:
+def _update(session: FetchSession, request: m.FetchRequest) -> None:
     for key, partition in _requested(request):
         cached = session.partitions.get(key)
         if cached is None:
@@ -264,13 +266,13 @@ def _update(session: FetchSession, request: FetchRequest) -> None:
         session.partitions.pop(key, None)
 
 
-def _forgotten(request: FetchRequest) -> Iterable[PartitionKey]:
+def _forgotten(request: m.FetchRequest) -> Iterable[PartitionKey]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield PartitionKey(topic.topic, topic.topic_id, index)
 
 
-def _digest(data: PartitionData) -> tuple[int, int, int, int]:
+def _digest(data: m.PartitionData) -> tuple[int, int, int, int]:
     return (
         data.error_code,
         data.high_watermark,
@@ -279,7 +281,7 @@ def _digest(data: PartitionData) -> tuple[int, int, int, int]:
     )
 
 
-def _has_changed(cached: SessionPartition, data: PartitionData) -> bool:
+def _has_changed(cached: SessionPartition, data: m.PartitionData) -> bool:
     """Return whether a result has records, an error, or other offsets than the last.
 
     An error is always repeated, since the client acts on it.

@@ -30,19 +30,12 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Result
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId, TopicId
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire import messages as m
 
 Observe = Callable[[float], None]
 _Partition: TypeAlias = tuple[TopicId, int]
 _JOIN_EPOCH: Final = 0
-_COMMITS: Final = frozenset({OffsetCommitRequest, TxnOffsetCommitRequest})
+_COMMITS: Final = frozenset({m.OffsetCommitRequest, m.TxnOffsetCommitRequest})
 """Requests whose records are commits, none of them a tombstone."""
 
 
@@ -97,7 +90,7 @@ class Metrics:
                 else:
                     self.offset_deletions += 1
             elif isinstance(key, GroupMetadataKey):
-                self.completed_rebalances += isinstance(request, SyncGroupRequest)
+                self.completed_rebalances += isinstance(request, m.SyncGroupRequest)
             else:
                 group_id: GroupId = key.group_id  # type: ignore[attr-defined]
                 is_bump = type(key) is _EpochKey and record.value is not None
@@ -177,9 +170,9 @@ def _is_counted(request: Any) -> bool:
     Bumps by leaves and fences are not counted. A bump by a resolved regular expression
     is counted, because a heartbeat subscribed by the expression.
     """
-    if isinstance(request, ConsumerGroupHeartbeatRequest):
+    if isinstance(request, m.ConsumerGroupHeartbeatRequest):
         return request.member_epoch >= _JOIN_EPOCH
-    return isinstance(request, JoinGroupRequest | HeartbeatRequest | ResolveRegexes)
+    return isinstance(request, m.JoinGroupRequest | m.HeartbeatRequest | ResolveRegexes)
 
 
 def _assigned(value: _Current | None) -> set[_Partition]:

@@ -44,12 +44,7 @@ from coterie.broker.coordinator.result import Result
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.structured_log import Value, log_event
 from coterie.types import GroupId
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire import messages as m
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -180,7 +175,7 @@ class RebalanceLog:
             self._end(group_id, CLASSIC, "empty", (0, -1), now_ms)
         elif not group.members:
             self._end(group_id, CLASSIC, "empty", (0, group.generation), now_ms)
-        elif isinstance(request, SyncGroupRequest):
+        elif isinstance(request, m.SyncGroupRequest):
             after = len(group.members), group.generation
             self._end(group_id, CLASSIC, "stable", after, now_ms)
 
@@ -255,13 +250,13 @@ _FIXED_REASONS: Final[Mapping[type, str]] = {
 def _reason(request: Any, result: Result) -> str:
     """Return why a request or a timer starts a rebalance, as Kafka's log does."""
     match request:
-        case JoinGroupRequest():
+        case m.JoinGroupRequest():
             who = request.group_instance_id or request.member_id
             why = f": {request.reason}" if request.reason else ""
             return f"member {who} joined{why}" if who else f"a new member joined{why}"
-        case LeaveGroupRequest():
+        case m.LeaveGroupRequest():
             return _leave_reason(request, result)
-        case ConsumerGroupHeartbeatRequest():
+        case m.ConsumerGroupHeartbeatRequest():
             return _heartbeat_reason(request)
         case ExpireSession() | ExpireMember():
             return f"the session of member {request.member_id} expired"
@@ -270,7 +265,7 @@ def _reason(request: Any, result: Result) -> str:
     return _FIXED_REASONS.get(type(request), type(request).__name__)
 
 
-def _leave_reason(request: LeaveGroupRequest, result: Result) -> str:
+def _leave_reason(request: m.LeaveGroupRequest, result: Result) -> str:
     if not request.members:
         return f"member {request.member_id} left"
     first = request.members[0]
@@ -281,7 +276,7 @@ def _leave_reason(request: LeaveGroupRequest, result: Result) -> str:
     return f"member {who}{others} left{why}"
 
 
-def _heartbeat_reason(request: ConsumerGroupHeartbeatRequest) -> str:
+def _heartbeat_reason(request: m.ConsumerGroupHeartbeatRequest) -> str:
     who = request.instance_id or request.member_id
     if request.member_epoch < 0:
         return f"member {who} left"

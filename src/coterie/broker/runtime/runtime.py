@@ -68,11 +68,8 @@ from coterie.broker.runtime.system import Scheduler, Timekeeping
 from coterie.broker.runtime.timers import Timers, TimerTable
 from coterie.errors import ApiError, LogError, LogFull
 from coterie.types import GroupId, LogOffset, ProducerId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.plain_commit import PlainCommit, write_plain_response
 from coterie.wire.schema import Struct
 
@@ -80,7 +77,7 @@ _LOGGER = logging.getLogger(__name__)
 RETRY_S: Final = 5.0
 """The delay before a shard that could not be loaded is loaded again."""
 _ACTIVE: Final = Phase.ACTIVE
-_HEARTBEATS: Final = frozenset({HeartbeatRequest, ConsumerGroupHeartbeatRequest})
+_HEARTBEATS: Final = frozenset({m.HeartbeatRequest, m.ConsumerGroupHeartbeatRequest})
 _IN_BATCHES: Final = (ExpireOffsets, TopicsDeleted)
 """Events whose results may have any number of independent tombstones."""
 

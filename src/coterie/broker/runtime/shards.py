@@ -20,13 +20,10 @@ from coterie.broker.runtime.deferred import (
 from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.timers import TimerTable
 from coterie.java import string_hash
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 
-Heartbeat: TypeAlias = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+Heartbeat: TypeAlias = m.HeartbeatRequest | m.ConsumerGroupHeartbeatRequest
 Renew = Callable[[int], bool]
 """A function of the time in ms; returns whether a session was renewed."""
 
@@ -155,7 +152,7 @@ def session_renewal(
     """
     state = driven.shard.state
     session: Session | None
-    if isinstance(request, HeartbeatRequest):
+    if isinstance(request, m.HeartbeatRequest):
         session = classic_heartbeat.session_of(state, request)
     else:
         session = consumer_heartbeat.session_of(state, request, configs)

@@ -18,14 +18,11 @@ from typing import Final, TypeAlias
 
 from coterie.broker.runtime.shards import Renew
 from coterie.broker.server.broker import Node
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.framing import HEADER_V0_BYTES
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 
-_Request: TypeAlias = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+_Request: TypeAlias = m.HeartbeatRequest | m.ConsumerGroupHeartbeatRequest
 
 HEARTBEAT_FRONTS: Final = tuple(
     struct.pack(">h", key)
@@ -117,6 +114,6 @@ def _is_success(frame: bytes, request: _Request, response: bytes) -> bool:
     """
     version = frame[_VERSION_AT]
     at = _RESPONSE_HEAD_BYTES + (version in request.FLEXIBLE)
-    if version or isinstance(request, ConsumerGroupHeartbeatRequest):
+    if version or isinstance(request, m.ConsumerGroupHeartbeatRequest):
         at += _THROTTLE_BYTES
     return response[at : at + len(_NO_ERROR)] == _NO_ERROR

@@ -32,10 +32,10 @@ from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call, Peer
 from coterie.errors import LogError
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode
 from coterie.wire.framing import CLIENT_ID_AT, HEADER_V0_BYTES, SIZE_BYTES, frame_of
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
 
 STORED_BYTES_MAX: Final = 16_777_216
 """The size of the stored responses and their requests; all are then dropped."""
@@ -130,9 +130,9 @@ class WaitingFetch:
         )
         return True
 
-    def general(self) -> OffsetFetchRequest:
+    def general(self) -> m.OffsetFetchRequest:
         """Return the decoded request."""
-        return decode(OffsetFetchRequest, self._version, self.frame, self._at)[0]
+        return decode(m.OffsetFetchRequest, self._version, self.frame, self._at)[0]
 
 
 class OffsetFetchPath:

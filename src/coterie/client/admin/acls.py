@@ -27,24 +27,8 @@ from coterie.client.admin.calls import Deadline
 from coterie.client.admin.results import Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_acls import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from coterie.wire.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from coterie.wire.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
 from coterie.wire.schema import VERSION_MAX, Versions
 
 T = TypeVar("T", AclBinding, AclBindingFilter)
@@ -61,19 +45,19 @@ async def describe_acls(
     request = describe_acls_request(wanted)
     versions = _versions([wanted.resource_type])
     response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, DescribeAclsResponse, wanted=versions)
+        lambda: cluster.call(request, m.DescribeAclsResponse, wanted=versions)
     )
     return bindings_of(response)
 
 
 def describe_acls_request(
     which: AclBindingFilter = ANY_BINDING,
-) -> DescribeAclsRequest:
+) -> m.DescribeAclsRequest:
     """Return the request for the bindings that match a filter. Raises ApiError for an
     UNKNOWN element."""
     if (unknown := _unknown(which)) is not None:
         raise unknown
-    return DescribeAclsRequest(
+    return m.DescribeAclsRequest(
         resource_type_filter=which.resource_type,
         resource_name_filter=which.name,
         pattern_type_filter=which.pattern,
@@ -84,7 +68,7 @@ def describe_acls_request(
     )
 
 
-def bindings_of(response: DescribeAclsResponse) -> tuple[AclBinding, ...]:
+def bindings_of(response: m.DescribeAclsResponse) -> tuple[AclBinding, ...]:
     """Return the bindings of a response, sorted. Raises ApiError for its error."""
     if response.error_code:
         raise api_error(response.error_code, "to describe ACLs", response.error_message)
@@ -106,9 +90,9 @@ async def create_acls(
     wanted, errors = _sendable(acls)
     if not wanted:
         return Results({}, errors)
-    request = CreateAclsRequest(
+    request = m.CreateAclsRequest(
         creations=[
-            AclCreation(
+            m.AclCreation(
                 resource_type=acl.resource_type,
                 resource_name=acl.name,
                 resource_pattern_type=acl.pattern,
@@ -122,7 +106,7 @@ async def create_acls(
     )
     versions = _versions([acl.resource_type for acl in wanted])
     response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, CreateAclsResponse, wanted=versions)
+        lambda: cluster.call(request, m.CreateAclsResponse, wanted=versions)
     )
     _check_count(response.results, wanted)
     errors |= {
@@ -146,9 +130,9 @@ async def delete_acls(
     wanted, errors = _sendable(filters)
     if not wanted:
         return Results({}, errors)
-    request = DeleteAclsRequest(
+    request = m.DeleteAclsRequest(
         filters=[
-            DeleteAclsFilter(
+            m.DeleteAclsFilter(
                 resource_type_filter=each.resource_type,
                 resource_name_filter=each.name,
                 pattern_type_filter=each.pattern,
@@ -162,7 +146,7 @@ async def delete_acls(
     )
     versions = _versions([each.resource_type for each in wanted])
     connection = await Deadline(cluster).retrying(cluster.connection)
-    response = await connection.call(request, DeleteAclsResponse, wanted=versions)
+    response = await connection.call(request, m.DeleteAclsResponse, wanted=versions)
     _check_count(response.filter_results, wanted)
     values: dict[AclBindingFilter, Results[AclBinding, None]] = {}
     for each, result in zip(wanted, response.filter_results, strict=True):
@@ -184,7 +168,7 @@ def in_words(acl: AclBinding) -> str:
     )
 
 
-def _deleted(result: DeleteAclsFilterResult) -> Results[AclBinding, None]:
+def _deleted(result: m.DeleteAclsFilterResult) -> Results[AclBinding, None]:
     values: dict[AclBinding, None] = {}
     errors: dict[AclBinding, CoterieError] = {}
     for each in result.matching_acls:
@@ -198,7 +182,7 @@ def _deleted(result: DeleteAclsFilterResult) -> Results[AclBinding, None]:
 
 
 def _acl(
-    entry: AclDescription | DeleteAclsMatchingAcl,
+    entry: m.AclDescription | m.DeleteAclsMatchingAcl,
     resource_type: int,
     name: str,
     pattern: int,

@@ -11,7 +11,7 @@ from coterie.client.admin.calls import Deadline, describe_cluster
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire import messages as m
 from coterie.wire.schema import Versions
 
 BrokerVersions: TypeAlias = Mapping[int, Versions]
@@ -33,8 +33,8 @@ async def describe_api_versions(
         call = partial(
             cluster.call,
             # Before version 3 the client's name is not sent.
-            ApiVersionsRequest(),
-            ApiVersionsResponse,
+            m.ApiVersionsRequest(),
+            m.ApiVersionsResponse,
             node_id=node_id,
             wanted=Versions(0, 2),
         )

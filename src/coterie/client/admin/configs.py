@@ -17,24 +17,9 @@ from coterie.client.admin.calls import Deadline, in_chunks
 from coterie.client.admin.results import Progress, Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
-)
-from coterie.wire.messages.list_config_resources import (
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from coterie.wire.schema import VERSION_MAX, Versions
 
 
@@ -112,9 +97,9 @@ async def describe_configs(
     async def ask(
         node_id: int | None, chunk: Collection[ConfigResource]
     ) -> Outcomes[tuple[ConfigEntry, ...]]:
-        request = DescribeConfigsRequest(
+        request = m.DescribeConfigsRequest(
             resources=[
-                DescribeConfigsResource(
+                m.DescribeConfigsResource(
                     resource_type=each.kind,
                     resource_name=each.name,
                     configuration_keys=None if names is None else list(names),
@@ -124,7 +109,9 @@ async def describe_configs(
             include_synonyms=with_synonyms,
             include_documentation=with_documentation,
         )
-        response = await cluster.call(request, DescribeConfigsResponse, node_id=node_id)
+        response = await cluster.call(
+            request, m.DescribeConfigsResponse, node_id=node_id
+        )
         return _by_resource(
             (
                 (each.resource_type, each.resource_name),
@@ -149,9 +136,9 @@ async def alter_configs(
     async def ask(
         node_id: int | None, chunk: Collection[ConfigResource]
     ) -> Outcomes[None]:
-        request = IncrementalAlterConfigsRequest(
+        request = m.IncrementalAlterConfigsRequest(
             resources=[
-                IncrementalAlterConfigsResource(
+                m.IncrementalAlterConfigsResource(
                     resource_type=each.kind,
                     resource_name=each.name,
                     configs=[
@@ -163,7 +150,7 @@ async def alter_configs(
             validate_only=validate_only,
         )
         response = await cluster.call(
-            request, IncrementalAlterConfigsResponse, node_id=node_id
+            request, m.IncrementalAlterConfigsResponse, node_id=node_id
         )
         return _by_resource(
             (
@@ -181,11 +168,11 @@ async def list_config_resources(
     cluster: Cluster, kinds: Collection[ConfigResourceType] = ()
 ) -> tuple[ConfigResource, ...]:
     """List the resources that have their own configurations, sorted."""
-    request = ListConfigResourcesRequest(resource_types=sorted(kinds))
+    request = m.ListConfigResourcesRequest(resource_types=sorted(kinds))
     is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
     wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
     response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, ListConfigResourcesResponse, wanted=wanted)
+        lambda: cluster.call(request, m.ListConfigResourcesResponse, wanted=wanted)
     )
     if response.error_code:
         raise api_error(response.error_code, "to list configurations")
@@ -254,14 +241,14 @@ def _by_resource(
     return outcomes
 
 
-def _change(name: str, value: str | None) -> IncrementalAlterableConfig:
+def _change(name: str, value: str | None) -> m.IncrementalAlterableConfig:
     operation = _DELETE if value is None else _SET
-    return IncrementalAlterableConfig(
+    return m.IncrementalAlterableConfig(
         name=name, config_operation=operation, value=value
     )
 
 
-def _entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
+def _entry(result: m.DescribeConfigsResourceResult) -> ConfigEntry:
     default = ConfigSource.DEFAULT if result.is_default else ConfigSource.UNKNOWN
     source = ConfigSource.read(result.config_source)
     return ConfigEntry(

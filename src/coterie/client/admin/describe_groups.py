@@ -46,25 +46,9 @@ from coterie.errors import (
     UnsupportedGroupType,
 )
 from coterie.types import GroupId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedAssignment,
-    DescribedConsumerGroup,
-    DescribedMember,
-)
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -119,11 +103,11 @@ class _Describe:
     async def consumer_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         try:
             response = await self._cluster.call(
-                ConsumerGroupDescribeRequest(
+                m.ConsumerGroupDescribeRequest(
                     group_ids=list(ids),
                     include_authorized_operations=self._with_operations,
                 ),
-                ConsumerGroupDescribeResponse,
+                m.ConsumerGroupDescribeResponse,
                 node_id=node.node_id,
             )
         except UnsupportedByBroker:
@@ -136,12 +120,12 @@ class _Describe:
 
     async def classic_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         response = await self._cluster.call(
-            DescribeGroupsRequest(
+            m.DescribeGroupsRequest(
                 groups=list(ids),
                 include_authorized_operations=self._with_operations,
                 include_private_fields=True,
             ),
-            DescribeGroupsResponse,
+            m.DescribeGroupsResponse,
             node_id=node.node_id,
         )
         return {each.group_id: classic_group(each, node) for each in response.groups}
@@ -175,16 +159,12 @@ class _Describe:
     async def _streams_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         # Most clusters have none, so that most commands need not import this.
         from coterie.client.admin.streams_groups import streams_group
-        from coterie.wire.messages.streams_group_describe import (
-            StreamsGroupDescribeRequest,
-            StreamsGroupDescribeResponse,
-        )
 
         response = await self._cluster.call(
-            StreamsGroupDescribeRequest(
+            m.StreamsGroupDescribeRequest(
                 group_ids=list(ids), include_authorized_operations=self._with_operations
             ),
-            StreamsGroupDescribeResponse,
+            m.StreamsGroupDescribeResponse,
             node_id=node.node_id,
         )
         return {
@@ -195,16 +175,12 @@ class _Describe:
 
     async def _share_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         from coterie.client.admin.share_groups import share_group
-        from coterie.wire.messages.share_group_describe import (
-            ShareGroupDescribeRequest,
-            ShareGroupDescribeResponse,
-        )
 
         response = await self._cluster.call(
-            ShareGroupDescribeRequest(
+            m.ShareGroupDescribeRequest(
                 group_ids=list(ids), include_authorized_operations=self._with_operations
             ),
-            ShareGroupDescribeResponse,
+            m.ShareGroupDescribeResponse,
             node_id=node.node_id,
         )
         return {
@@ -222,7 +198,7 @@ def is_missing_group(outcome: object) -> bool:
 
 
 def consumer_group(
-    group: DescribedConsumerGroup, node: Node
+    group: m.DescribedConsumerGroup, node: Node
 ) -> GroupDescription | CoterieError:
     """Convert one group of a ConsumerGroupDescribe response, or its error."""
     if group.error_code:
@@ -244,7 +220,7 @@ def consumer_group(
     )
 
 
-def _consumer_member(member: DescribedMember) -> MemberDescription:
+def _consumer_member(member: m.DescribedMember) -> MemberDescription:
     is_type_known = member.member_type != _UNKNOWN
     return MemberDescription(
         member_id=member.member_id,
@@ -261,7 +237,7 @@ def _consumer_member(member: DescribedMember) -> MemberDescription:
     )
 
 
-def _partitions(assignment: DescribedAssignment) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: m.DescribedAssignment) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(topic.topic_name, partition)
@@ -271,7 +247,9 @@ def _partitions(assignment: DescribedAssignment) -> tuple[TopicPartition, ...]:
     )
 
 
-def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | CoterieError:
+def classic_group(
+    group: m.DescribedGroup, node: Node
+) -> GroupDescription | CoterieError:
     """Convert one group of a DescribeGroups response, or its error."""
     name = f"group {group.group_id}"
     state = GroupState.read(group.group_state)
@@ -299,15 +277,17 @@ def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | Coter
 
 
 def _classic_member(
-    member: DescribedGroupMember, *, is_consumer: bool
+    member: m.DescribedGroupMember, *, is_consumer: bool
 ) -> MemberDescription:
     subscription = assignment = None
     topics, offered = member.member_subscription, member.member_protocols
     if is_consumer:
         subscription = read_embedded(
-            ConsumerProtocolSubscription, member.member_metadata
+            m.ConsumerProtocolSubscription, member.member_metadata
         )
-        assignment = read_embedded(ConsumerProtocolAssignment, member.member_assignment)
+        assignment = read_embedded(
+            m.ConsumerProtocolAssignment, member.member_assignment
+        )
     if topics is None and subscription is not None:
         topics = subscription.topics
     partitions = [

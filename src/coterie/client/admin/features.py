@@ -15,12 +15,7 @@ from coterie.client.admin.calls import Deadline, broker_timeout_ms, call_control
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import VERSION_MAX, Versions
 
 _FEATURES: Final = Versions(3, 4)
@@ -72,12 +67,12 @@ async def describe_features(
 ) -> ClusterFeatures:
     """Return the features as one broker, or any, sees them."""
 
-    async def once() -> ApiVersionsResponse:
-        request = ApiVersionsRequest(
+    async def once() -> m.ApiVersionsResponse:
+        request = m.ApiVersionsRequest(
             client_software_name="coterie", client_software_version="1"
         )
         return await cluster.call(
-            request, ApiVersionsResponse, node_id=node_id, wanted=_FEATURES
+            request, m.ApiVersionsResponse, node_id=node_id, wanted=_FEATURES
         )
 
     response = await Deadline(cluster).retrying(once)
@@ -101,10 +96,10 @@ async def update_features(
     needs_kinds = validate_only or any(
         each.change is FeatureChange.UNSAFE_DOWNGRADE for each in updates.values()
     )
-    request = UpdateFeaturesRequest(
+    request = m.UpdateFeaturesRequest(
         timeout_ms=broker_timeout_ms(cluster.options),
         feature_updates=[
-            FeatureUpdateKey(
+            m.FeatureUpdateKey(
                 feature=name,
                 max_version_level=each.level,
                 allow_downgrade=each.change is not FeatureChange.UPGRADE,
@@ -117,7 +112,7 @@ async def update_features(
     response = await call_controller(
         cluster,
         request,
-        UpdateFeaturesResponse,
+        m.UpdateFeaturesResponse,
         lambda response: (response.error_code,),
         wanted=Versions(_KINDS_SINCE if needs_kinds else 0, VERSION_MAX),
     )

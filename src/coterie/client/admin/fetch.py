@@ -18,12 +18,7 @@ from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import ClientError, CoterieError, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import (
     BatchHeader,
     decode_marker,
@@ -153,7 +148,7 @@ async def fetch_logs(
         request.min_bytes = 1
         request.isolation_level = int(committed_only)
         response = await cluster.call(
-            request, FetchResponse, node_id=node_id, wanted=_BY_NAME
+            request, m.FetchResponse, node_id=node_id, wanted=_BY_NAME
         )
         return _fetch_outcomes(response, own)
 
@@ -161,7 +156,7 @@ async def fetch_logs(
 
 
 def _fetch_outcomes(
-    response: FetchResponse, wanted: Iterable[TopicPartition]
+    response: m.FetchResponse, wanted: Iterable[TopicPartition]
 ) -> Outcomes[FetchResult]:
     if response.error_code:
         error = api_error(response.error_code, "to fetch")
@@ -248,7 +243,7 @@ async def _first_record(
         request = _fetch_request({partition: at}, bytes_max)
         request.isolation_level = int(committed_only)
         response = await cluster.call(
-            request, FetchResponse, node_id=node_id, wanted=_BY_NAME
+            request, m.FetchResponse, node_id=node_id, wanted=_BY_NAME
         )
         fetched = _fetch_outcomes(response, [partition]).get(partition)
         if not isinstance(fetched, FetchResult):
@@ -277,23 +272,23 @@ async def _first_record(
 
 def _fetch_request(
     offsets: Mapping[TopicPartition, LogOffset], bytes_max: int
-) -> FetchRequest:
-    topics: dict[TopicName, list[FetchPartition]] = defaultdict(list)
+) -> m.FetchRequest:
+    topics: dict[TopicName, list[m.FetchPartition]] = defaultdict(list)
     for partition, offset in offsets.items():
         topics[partition.topic].append(
-            FetchPartition(
+            m.FetchPartition(
                 partition=partition.partition,
                 fetch_offset=offset,
                 partition_max_bytes=bytes_max,
             )
         )
-    return FetchRequest(
+    return m.FetchRequest(
         replica_id=_CLIENT,
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=bytes_max,
         topics=[
-            FetchTopic(topic=name, partitions=partitions)
+            m.FetchTopic(topic=name, partitions=partitions)
             for name, partitions in topics.items()
         ],
     )

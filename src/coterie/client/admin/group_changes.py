@@ -23,16 +23,8 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import BrokerConnection
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
 
 _MANY_SINCE: Final = 3
 _REASON: Final = "member was removed by an admin"
@@ -64,8 +56,8 @@ async def delete_groups(
 
     async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[None]:
         response = await cluster.call(
-            DeleteGroupsRequest(groups_names=list(group_ids)),
-            DeleteGroupsResponse,
+            m.DeleteGroupsRequest(groups_names=list(group_ids)),
+            m.DeleteGroupsResponse,
             node_id=node.node_id,
         )
         return {
@@ -104,10 +96,10 @@ async def remove_members(
     if not leaving:
         return Results()
     full_reason = f"{_REASON}: {reason}" if reason else _REASON
-    leave = LeaveGroupRequest(
+    leave = m.LeaveGroupRequest(
         group_id=group_id,
         members=[
-            MemberIdentity(
+            m.MemberIdentity(
                 member_id=each.member_id,
                 group_instance_id=each.instance_id,
                 reason=full_reason[:_REASON_LENGTH_MAX],
@@ -118,8 +110,8 @@ async def remove_members(
 
     async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Removed]:
         connection = await cluster.connection(node.node_id)
-        if connection.version_of(LeaveGroupRequest) >= _MANY_SINCE:
-            response = await connection.call(leave, LeaveGroupResponse)
+        if connection.version_of(m.LeaveGroupRequest) >= _MANY_SINCE:
+            response = await connection.call(leave, m.LeaveGroupResponse)
             return {group_id: _removed(group_id, leaving, response)}
         return {group_id: await _remove_one_by_one(connection, group_id, leaving)}
 
@@ -128,7 +120,7 @@ async def remove_members(
 
 
 def _removed(
-    group_id: GroupId, leaving: Sequence[MemberToRemove], response: LeaveGroupResponse
+    group_id: GroupId, leaving: Sequence[MemberToRemove], response: m.LeaveGroupResponse
 ) -> _Removed | CoterieError:
     if response.error_code:
         return api_error(response.error_code, f"group {group_id}")
@@ -165,8 +157,8 @@ async def _remove_one_by_one(
                 f"{connection.address} removes members by their member id only"
             )
             continue
-        request = LeaveGroupRequest(group_id=group_id, member_id=each.member_id)
-        response = await connection.call(request, LeaveGroupResponse)
+        request = m.LeaveGroupRequest(group_id=group_id, member_id=each.member_id)
+        response = await connection.call(request, m.LeaveGroupResponse)
         code = ErrorCode.read(response.error_code)
         if code in GROUP_CODES:
             return api_error(code, f"group {group_id}")

@@ -31,28 +31,8 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-)
 from coterie.wire.schema import Versions
 
 OFFSETS_CHUNK: Final = 50
@@ -109,7 +89,7 @@ class GroupOffsets(Partial[TopicPartition]):
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
-_Partition: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
+_Partition: TypeAlias = m.OffsetFetchResponsePartition | m.OffsetFetchResponsePartitions
 _Changed = Results[TopicPartition, None]
 
 
@@ -125,7 +105,7 @@ async def list_groups_offsets(
         node: Node, group_ids: Sequence[GroupId]
     ) -> Outcomes[GroupOffsets]:
         connection = await cluster.connection(node.node_id)
-        version = connection.version_of(OffsetFetchRequest, FETCH_BY_NAME)
+        version = connection.version_of(m.OffsetFetchRequest, FETCH_BY_NAME)
         is_batched = version >= _GROUPS_SINCE
         if not is_batched and len(group_ids) > 1:
             raise NoBatchedOffsetFetchError(
@@ -144,7 +124,7 @@ async def list_groups_offsets(
                 f"{_STABLE_SINCE} is needed"
             )
         response = await connection.call(
-            fetch, OffsetFetchResponse, wanted=FETCH_BY_NAME
+            fetch, m.OffsetFetchResponse, wanted=FETCH_BY_NAME
         )
         if is_batched:
             return {
@@ -174,34 +154,34 @@ async def list_groups_offsets(
     return await driver.run(wanted)
 
 
-def _fetch_groups(wanted: Wanted) -> OffsetFetchRequest:
+def _fetch_groups(wanted: Wanted) -> m.OffsetFetchRequest:
     groups = []
     for group_id, named in wanted.items():
         topics = None
         if named is not None:
             topics = [
-                OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                m.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
                 for name, indexes in by_topic(named).items()
             ]
-        groups.append(OffsetFetchRequestGroup(group_id=group_id, topics=topics))
-    return OffsetFetchRequest(groups=groups)
+        groups.append(m.OffsetFetchRequestGroup(group_id=group_id, topics=topics))
+    return m.OffsetFetchRequest(groups=groups)
 
 
 def _fetch_group(
     group_id: GroupId, named: Collection[TopicPartition] | None, version: int
-) -> OffsetFetchRequest:
+) -> m.OffsetFetchRequest:
     if named is None and version < _ALL_SINCE:
         raise UnsupportedByBroker(
             f"OffsetFetch v{version} cannot fetch all offsets of a group; "
             f"{_ALL_SINCE} is needed, or the partitions by name"
         )
     if named is None:
-        return OffsetFetchRequest(group_id=group_id, topics=None)
+        return m.OffsetFetchRequest(group_id=group_id, topics=None)
     topics = [
-        OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+        m.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
         for name, indexes in by_topic(named).items()
     ]
-    return OffsetFetchRequest(group_id=group_id, topics=topics)
+    return m.OffsetFetchRequest(group_id=group_id, topics=topics)
 
 
 def _group_offsets(
@@ -243,21 +223,21 @@ async def alter_group_offsets(
             offset = offsets[TopicPartition(name, index)]
             epoch = offset.leader_epoch
             partitions.append(
-                OffsetCommitRequestPartition(
+                m.OffsetCommitRequestPartition(
                     partition_index=index,
                     committed_offset=offset.offset,
                     committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
                     committed_metadata=offset.metadata,
                 )
             )
-        topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
-    commit = OffsetCommitRequest(
+        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
+    commit = m.OffsetCommitRequest(
         group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
     )
 
     async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
         response = await cluster.call(
-            commit, OffsetCommitResponse, node_id=node.node_id, wanted=_COMMIT_BY_NAME
+            commit, m.OffsetCommitResponse, node_id=node.node_id, wanted=_COMMIT_BY_NAME
         )
         codes = {
             TopicPartition(topic.name, each.partition_index): each.error_code
@@ -280,14 +260,14 @@ async def delete_group_offsets(
     topics = []
     for name, indexes in by_topic(partitions).items():
         deleted = [
-            OffsetDeleteRequestPartition(partition_index=each) for each in indexes
+            m.OffsetDeleteRequestPartition(partition_index=each) for each in indexes
         ]
-        topics.append(OffsetDeleteRequestTopic(name=name, partitions=deleted))
-    delete = OffsetDeleteRequest(group_id=group_id, topics=topics)
+        topics.append(m.OffsetDeleteRequestTopic(name=name, partitions=deleted))
+    delete = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
     async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
         response = await cluster.call(
-            delete, OffsetDeleteResponse, node_id=node.node_id
+            delete, m.OffsetDeleteResponse, node_id=node.node_id
         )
         if response.error_code:  # precedes the codes of partitions (D-50)
             return {group_id: api_error(response.error_code, f"group {group_id}")}

@@ -31,8 +31,8 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.types import TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import MetadataResponseTopic
 
 W = TypeVar("W")
 V = TypeVar("V")
@@ -56,7 +56,7 @@ class LeaderCache:
     """The metadata of topics, for repeated calls of `ask_leaders`: it is fetched again
     only when a leader has moved."""
 
-    topics: dict[TopicName, MetadataResponseTopic] = field(default_factory=dict)
+    topics: dict[TopicName, m.MetadataResponseTopic] = field(default_factory=dict)
     wait_ms: int | None = None
     """The time to retry a partition without a leader; None means `leader_wait_ms`."""
 
@@ -85,7 +85,7 @@ async def ask_leaders(
 
 async def topics_of(
     cluster: Cluster, deadline: Deadline, names: Iterable[TopicName]
-) -> dict[TopicName, MetadataResponseTopic]:
+) -> dict[TopicName, m.MetadataResponseTopic]:
     """Return the metadata of topics by name, errors included."""
     topics = {}
     for chunk in in_chunks(sorted(set(names)), TOPICS_PER_REQUEST):
@@ -143,7 +143,7 @@ class _LeaderCall(Generic[W, V]):
 
     async def _topics(
         self, keys: Iterable[TopicPartition]
-    ) -> dict[TopicName, MetadataResponseTopic]:
+    ) -> dict[TopicName, m.MetadataResponseTopic]:
         names = {key.topic for key in keys}
         topics = await topics_of(self._cluster, self._deadline, names)
         self._cache.topics |= topics
@@ -152,7 +152,7 @@ class _LeaderCall(Generic[W, V]):
     def _ask_all(
         self,
         keys: Iterable[TopicPartition],
-        topics: Mapping[TopicName, MetadataResponseTopic],
+        topics: Mapping[TopicName, m.MetadataResponseTopic],
         attempt: int,
     ) -> None:
         partitions = {

@@ -23,12 +23,12 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-_STATES: Final = ListGroupsRequest.FIELDS["states_filter"].versions
-_TYPES: Final = ListGroupsRequest.FIELDS["types_filter"].versions
+_STATES: Final = m.ListGroupsRequest.FIELDS["states_filter"].versions
+_TYPES: Final = m.ListGroupsRequest.FIELDS["types_filter"].versions
 
 
 async def list_groups(
@@ -38,7 +38,7 @@ async def list_groups(
 ) -> GroupListings:
     """List the groups of all brokers that match both filters."""
     deadline = Deadline(cluster)
-    request = ListGroupsRequest(
+    request = m.ListGroupsRequest(
         states_filter=[each.value for each in states],
         types_filter=[each.value for each in types],
     )
@@ -48,8 +48,10 @@ async def list_groups(
     async def list_on(node: Node) -> list[GroupListing] | CoterieError:
         async def once() -> list[GroupListing]:
             connection = await cluster.connection(node.node_id)
-            version = connection.version_of(ListGroupsRequest, wanted)
-            response = await connection.call(request, ListGroupsResponse, wanted=wanted)
+            version = connection.version_of(m.ListGroupsRequest, wanted)
+            response = await connection.call(
+                request, m.ListGroupsResponse, wanted=wanted
+            )
             if version not in _TYPES and not connection.serves(
                 ApiKey.CONSUMER_GROUP_DESCRIBE
             ):

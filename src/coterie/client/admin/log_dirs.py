@@ -12,11 +12,7 @@ from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
 from coterie.types import TopicPartition
-from coterie.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
+from coterie.wire import messages as m
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,12 @@ async def describe_log_dirs(
     wanted = list(dict.fromkeys(node_ids))
 
     async def ask(node_id: int) -> tuple[LogDir, ...] | CoterieError:
-        request = DescribeLogDirsRequest(topics=None)
+        request = m.DescribeLogDirsRequest(topics=None)
         try:
             response = await deadline.limit(
-                lambda: cluster.call(request, DescribeLogDirsResponse, node_id=node_id)
+                lambda: cluster.call(
+                    request, m.DescribeLogDirsResponse, node_id=node_id
+                )
             )
         except CoterieError as error:
             return error
@@ -59,7 +57,7 @@ async def describe_log_dirs(
     return results_of(wanted, dict(zip(wanted, outcomes, strict=True)))
 
 
-def _log_dir(result: DescribeLogDirsResult) -> LogDir:
+def _log_dir(result: m.DescribeLogDirsResult) -> LogDir:
     def known(number: int) -> int | None:
         return number if number >= 0 else None
 

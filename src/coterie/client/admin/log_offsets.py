@@ -17,18 +17,7 @@ from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.types import LogOffset, TopicName, TopicPartition
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import VERSION_MAX, Versions
 
 
@@ -100,9 +89,9 @@ async def list_offsets(
         connection = await cluster.connection(node_id)
         least = _ISOLATION_SINCE if committed_only else 0
         versions = Versions(least, VERSION_MAX)
-        version = connection.version_of(ListOffsetsRequest, versions)
+        version = connection.version_of(m.ListOffsetsRequest, versions)
         outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
-        topics: dict[TopicName, list[ListOffsetsPartition]] = defaultdict(list)
+        topics: dict[TopicName, list[m.ListOffsetsPartition]] = defaultdict(list)
         for partition, spec in specs.items():
             number = _number(spec)
             if version < (since := _SINCE.get(spec, 0)):
@@ -112,23 +101,23 @@ async def list_offsets(
                 )
             else:
                 topics[partition.topic].append(
-                    ListOffsetsPartition(
+                    m.ListOffsetsPartition(
                         partition_index=partition.partition, timestamp=number
                     )
                 )
         if not topics:
             return outcomes
-        request = ListOffsetsRequest(
+        request = m.ListOffsetsRequest(
             replica_id=_CLIENT,
             isolation_level=int(committed_only),
             topics=[
-                ListOffsetsTopic(name=name, partitions=partitions)
+                m.ListOffsetsTopic(name=name, partitions=partitions)
                 for name, partitions in topics.items()
             ],
             timeout_ms=cluster.options.request_timeout_ms,
         )
         response = await connection.call(
-            request, ListOffsetsResponse, wanted=Versions(version, version)
+            request, m.ListOffsetsResponse, wanted=Versions(version, version)
         )
         for topic in response.topics:
             for each in topic.partitions:
@@ -164,19 +153,19 @@ async def delete_records(
     async def ask(
         node_id: int, offsets: Mapping[TopicPartition, LogOffset]
     ) -> Outcomes[LogOffset]:
-        topics: dict[TopicName, list[DeleteRecordsPartition]] = defaultdict(list)
+        topics: dict[TopicName, list[m.DeleteRecordsPartition]] = defaultdict(list)
         for (name, index), offset in offsets.items():
             topics[name].append(
-                DeleteRecordsPartition(partition_index=index, offset=offset)
+                m.DeleteRecordsPartition(partition_index=index, offset=offset)
             )
-        request = DeleteRecordsRequest(
+        request = m.DeleteRecordsRequest(
             topics=[
-                DeleteRecordsTopic(name=name, partitions=partitions)
+                m.DeleteRecordsTopic(name=name, partitions=partitions)
                 for name, partitions in topics.items()
             ],
             timeout_ms=broker_timeout_ms(cluster.options),
         )
-        response = await cluster.call(request, DeleteRecordsResponse, node_id=node_id)
+        response = await cluster.call(request, m.DeleteRecordsResponse, node_id=node_id)
         outcomes: dict[TopicPartition, LogOffset | CoterieError] = {}
         for topic in response.topics:
             for each in topic.partitions:

@@ -14,18 +14,7 @@ from typing import Final, TypeAlias
 from coterie.client.admin.calls import Deadline, call_controller
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-    QuotaOperation,
-)
-from coterie.wire.messages.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    QuotaFilterComponent,
-)
+from coterie.wire import messages as m
 
 
 class QuotaName(Enum):
@@ -63,12 +52,12 @@ async def describe_client_quotas(
     cluster: Cluster, match: QuotaEntity, *, strict: bool
 ) -> dict[QuotaEntity, Mapping[str, float]]:
     """Return the quotas of the entities that match, by their keys."""
-    request = DescribeClientQuotasRequest(
+    request = m.DescribeClientQuotasRequest(
         components=[_component(kind, name) for kind, name in _types(match).items()],
         strict=strict,
     )
     response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, DescribeClientQuotasResponse)
+        lambda: cluster.call(request, m.DescribeClientQuotasResponse)
     )
     if response.error_code:
         raise api_error(
@@ -89,14 +78,14 @@ async def alter_client_quotas(
     validate_only: bool,
 ) -> Results[QuotaEntity, None]:
     """Set quotas; None removes one."""
-    request = AlterClientQuotasRequest(
+    request = m.AlterClientQuotasRequest(
         entries=[_alteration(entity, values) for entity, values in changes.items()],
         validate_only=validate_only,
     )
     response = await call_controller(
         cluster,
         request,
-        AlterClientQuotasResponse,
+        m.AlterClientQuotasResponse,
         lambda response: (each.error_code for each in response.entries),
     )
     outcomes = {}
@@ -126,27 +115,27 @@ def _entity(types: Mapping[str, str | None]) -> QuotaEntity:
     )
 
 
-def _component(kind: str, name: str | QuotaName) -> QuotaFilterComponent:
+def _component(kind: str, name: str | QuotaName) -> m.QuotaFilterComponent:
     if isinstance(name, str):
-        return QuotaFilterComponent(entity_type=kind, match_type=_EXACT, match=name)
-    return QuotaFilterComponent(entity_type=kind, match_type=_MATCH_TYPES[name])
+        return m.QuotaFilterComponent(entity_type=kind, match_type=_EXACT, match=name)
+    return m.QuotaFilterComponent(entity_type=kind, match_type=_MATCH_TYPES[name])
 
 
 def _alteration(
     entity: QuotaEntity, values: Mapping[str, float | None]
-) -> QuotaAlteration:
+) -> m.QuotaAlteration:
     types = _types(entity)
     if QuotaName.ANY in types.values():
         raise ValueError(f"{entity}: ANY has no quota of its own; use DEFAULT")
-    return QuotaAlteration(
+    return m.QuotaAlteration(
         entity=[
-            AlteredQuotaEntity(
+            m.AlteredQuotaEntity(
                 entity_type=kind, entity_name=name if isinstance(name, str) else None
             )
             for kind, name in types.items()
         ],
         ops=[
-            QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+            m.QuotaOperation(key=key, value=value or 0.0, remove=value is None)
             for key, value in values.items()
         ],
     )

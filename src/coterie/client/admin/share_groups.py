@@ -39,13 +39,7 @@ from coterie.client.admin.results import (
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
-from coterie.wire.messages import alter_share_group_offsets as alter
-from coterie.wire.messages import delete_share_group_offsets as delete
-from coterie.wire.messages import describe_share_group_offsets as offsets
-from coterie.wire.messages.share_group_describe import (
-    DescribedShareGroup,
-    ShareMember,
-)
+from coterie.wire import messages as m
 
 _PROTOCOL_TYPE: Final = "share"
 _OFFSETS_CHUNK: Final = 50
@@ -53,7 +47,7 @@ _UNKNOWN: Final = -1
 
 
 def share_group(
-    group: DescribedShareGroup, node: Node
+    group: m.DescribedShareGroup, node: Node
 ) -> GroupDescription | CoterieError:
     """Convert one group of a ShareGroupDescribe response, or its error."""
     if group.error_code:
@@ -75,7 +69,7 @@ def share_group(
     )
 
 
-def _member(member: ShareMember) -> MemberDescription:
+def _member(member: m.ShareMember) -> MemberDescription:
     return MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
@@ -151,10 +145,10 @@ async def list_share_groups_offsets(
         node: Node, group_ids: Sequence[GroupId]
     ) -> Outcomes[ShareGroupOffsets]:
         response = await cluster.call(
-            offsets.DescribeShareGroupOffsetsRequest(
+            m.DescribeShareGroupOffsetsRequest(
                 groups=[_wanted_group(each, wanted[each]) for each in group_ids]
             ),
-            offsets.DescribeShareGroupOffsetsResponse,
+            m.DescribeShareGroupOffsetsResponse,
             node_id=node.node_id,
         )
         return {each.group_id: _share_offsets(each) for each in response.groups}
@@ -167,22 +161,18 @@ async def list_share_groups_offsets(
 
 def _wanted_group(
     group_id: GroupId, named: Collection[TopicPartition] | None
-) -> offsets.DescribeShareGroupOffsetsRequestGroup:
+) -> m.DescribeShareGroupOffsetsRequestGroup:
     topics = None
     if named is not None:
         topics = [
-            offsets.DescribeShareGroupOffsetsRequestTopic(
-                topic_name=name, partitions=indexes
-            )
+            m.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
             for name, indexes in by_topic(named).items()
         ]
-    return offsets.DescribeShareGroupOffsetsRequestGroup(
-        group_id=group_id, topics=topics
-    )
+    return m.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
 
 
 def _share_offsets(
-    group: offsets.DescribeShareGroupOffsetsResponseGroup,
+    group: m.DescribeShareGroupOffsetsResponseGroup,
 ) -> ShareGroupOffsets | CoterieError:
     if group.error_code:
         return api_error(
@@ -220,10 +210,10 @@ async def alter_share_group_offsets(
     too old.
     """
     topics = [
-        alter.AlterShareGroupOffsetsRequestTopic(
+        m.AlterShareGroupOffsetsRequestTopic(
             topic_name=name,
             partitions=[
-                alter.AlterShareGroupOffsetsRequestPartition(
+                m.AlterShareGroupOffsetsRequestPartition(
                     partition_index=index,
                     start_offset=starts[TopicPartition(name, index)],
                 )
@@ -232,11 +222,11 @@ async def alter_share_group_offsets(
         )
         for name, indexes in by_topic(starts).items()
     ]
-    change = alter.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+    change = m.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
 
     async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
         response = await cluster.call(
-            change, alter.AlterShareGroupOffsetsResponse, node_id=node.node_id
+            change, m.AlterShareGroupOffsetsResponse, node_id=node.node_id
         )
         if response.error_code:
             name = f"group {group_id}"
@@ -260,10 +250,10 @@ async def delete_share_group_offsets(
 
     Raises as `alter_share_group_offsets` does.
     """
-    change = delete.DeleteShareGroupOffsetsRequest(
+    change = m.DeleteShareGroupOffsetsRequest(
         group_id=group_id,
         topics=[
-            delete.DeleteShareGroupOffsetsRequestTopic(topic_name=each)
+            m.DeleteShareGroupOffsetsRequestTopic(topic_name=each)
             for each in dict.fromkeys(topics)
         ],
     )
@@ -272,7 +262,7 @@ async def delete_share_group_offsets(
         node: Node, _: Sequence[GroupId]
     ) -> Outcomes[Results[TopicName, None]]:
         response = await cluster.call(
-            change, delete.DeleteShareGroupOffsetsResponse, node_id=node.node_id
+            change, m.DeleteShareGroupOffsetsResponse, node_id=node.node_id
         )
         if response.error_code:
             name = f"group {group_id}"

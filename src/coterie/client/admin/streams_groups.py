@@ -22,13 +22,13 @@ from coterie.client.admin.groups import (
 from coterie.client.admin.results import api_error, authorized_operations
 from coterie.errors import CoterieError
 from coterie.types import TopicName, TopicPartition
-from coterie.wire.messages import streams_group_describe as wire
+from coterie.wire import messages as m
 
 _PROTOCOL_TYPE: Final = "streams"
 
 
 def streams_group(
-    group: wire.DescribedStreamsGroup, node: Node
+    group: m.DescribedStreamsGroup, node: Node
 ) -> GroupDescription | CoterieError:
     """Convert one group of a StreamsGroupDescribe response, or its error."""
     if group.error_code:
@@ -56,7 +56,7 @@ def streams_group(
     )
 
 
-def _topology(topology: wire.Topology) -> Topology:
+def _topology(topology: m.Topology) -> Topology:
     return Topology(
         topology.epoch,
         tuple(
@@ -72,12 +72,12 @@ def _topology(topology: wire.Topology) -> Topology:
     )
 
 
-def _names(topics: Iterable[wire.TopicInfo]) -> tuple[TopicName, ...]:
+def _names(topics: Iterable[m.TopicInfo]) -> tuple[TopicName, ...]:
     return tuple(sorted(each.name for each in topics))
 
 
 def _member(
-    member: wire.StreamsMember, topics: dict[str, tuple[TopicName, ...]]
+    member: m.StreamsMember, topics: dict[str, tuple[TopicName, ...]]
 ) -> MemberDescription:
     tasks = _tasks(member.assignment)
     target = _tasks(member.target_assignment)
@@ -101,8 +101,8 @@ def _member(
     )
 
 
-def _tasks(assignment: wire.TaskAssignment) -> Tasks:
-    def sort(ids: Iterable[wire.TaskIds]) -> tuple[Task, ...]:
+def _tasks(assignment: m.TaskAssignment) -> Tasks:
+    def sort(ids: Iterable[m.TaskIds]) -> tuple[Task, ...]:
         return tuple(
             sorted(
                 Task(each.subtopology_id, partition)

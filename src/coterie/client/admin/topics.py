@@ -24,27 +24,9 @@ from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from coterie.wire.messages.metadata import MetadataResponseTopic
 from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 
@@ -146,17 +128,17 @@ async def create_topics(
     Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
     wanted = list(topics)
-    request = CreateTopicsRequest(
+    request = m.CreateTopicsRequest(
         topics=[_creatable(topic) for topic in wanted],
         timeout_ms=broker_timeout_ms(cluster.options),
         validate_only=validate_only,
     )
 
-    async def send(least: int) -> CreateTopicsResponse:
+    async def send(least: int) -> m.CreateTopicsResponse:
         return await call_controller(
             cluster,
             request,
-            CreateTopicsResponse,
+            m.CreateTopicsResponse,
             lambda response: (topic.error_code for topic in response.topics),
             wanted=Versions(least, VERSION_MAX),
         )
@@ -192,15 +174,15 @@ async def delete_topics(
     Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
     wanted = list(dict.fromkeys(names))
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in wanted],
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=name) for name in wanted],
         topic_names=wanted,
         timeout_ms=broker_timeout_ms(cluster.options),
     )
     response = await call_controller(
         cluster,
         request,
-        DeleteTopicsResponse,
+        m.DeleteTopicsResponse,
         lambda response: (each.error_code for each in response.responses),
     )
     return results_of(
@@ -219,9 +201,9 @@ async def create_partitions(
 
     Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
-    request = CreatePartitionsRequest(
+    request = m.CreatePartitionsRequest(
         topics=[
-            CreatePartitionsTopic(name=name, count=count, assignments=None)
+            m.CreatePartitionsTopic(name=name, count=count, assignments=None)
             for name, count in counts.items()
         ],
         timeout_ms=broker_timeout_ms(cluster.options),
@@ -230,7 +212,7 @@ async def create_partitions(
     response = await call_controller(
         cluster,
         request,
-        CreatePartitionsResponse,
+        m.CreatePartitionsResponse,
         lambda response: (each.error_code for each in response.results),
     )
     return results_of(
@@ -242,7 +224,7 @@ async def create_partitions(
     )
 
 
-async def _fill_numbers(cluster: Cluster, topics: Iterable[CreatableTopic]) -> None:
+async def _fill_numbers(cluster: Cluster, topics: Iterable[m.CreatableTopic]) -> None:
     """Fill in the numbers that a broker before Kafka 2.4 does not choose, from the
     controller's settings. Raises the error of reading them."""
     # Imported here: newer brokers do not need it.
@@ -265,7 +247,7 @@ async def _fill_numbers(cluster: Cluster, topics: Iterable[CreatableTopic]) -> N
 
 
 def _described(
-    names: Iterable[TopicName], topics: Mapping[TopicName, MetadataResponseTopic]
+    names: Iterable[TopicName], topics: Mapping[TopicName, m.MetadataResponseTopic]
 ) -> Results[TopicName, TopicDescription]:
     outcomes: dict[TopicName, TopicDescription | CoterieError] = {}
     for name in names:
@@ -278,7 +260,7 @@ def _described(
     return results_of(outcomes, outcomes)
 
 
-def _description(name: TopicName, topic: MetadataResponseTopic) -> TopicDescription:
+def _description(name: TopicName, topic: m.MetadataResponseTopic) -> TopicDescription:
     partitions = sorted(topic.partitions, key=lambda each: each.partition_index)
     return TopicDescription(
         name=name,
@@ -296,26 +278,26 @@ def _description(name: TopicName, topic: MetadataResponseTopic) -> TopicDescript
     )
 
 
-def _creatable(topic: NewTopic) -> CreatableTopic:
+def _creatable(topic: NewTopic) -> m.CreatableTopic:
     def number(chosen: int | None) -> int:
         return _BROKER_DEFAULT if chosen is None or topic.assignments else chosen
 
-    return CreatableTopic(
+    return m.CreatableTopic(
         name=topic.name,
         num_partitions=number(topic.partitions),
         replication_factor=number(topic.replication_factor),
         assignments=[
-            CreatableReplicaAssignment(partition_index=at, broker_ids=list(node_ids))
+            m.CreatableReplicaAssignment(partition_index=at, broker_ids=list(node_ids))
             for at, node_ids in topic.assignments.items()
         ],
         configs=[
-            CreatableTopicConfig(name=name, value=value)
+            m.CreatableTopicConfig(name=name, value=value)
             for name, value in topic.configs.items()
         ],
     )
 
 
-def _created(topic: CreatableTopicResult) -> CreatedTopic:
+def _created(topic: m.CreatableTopicResult) -> CreatedTopic:
     def known(number: int) -> int | None:
         return number if number >= 0 else None
 

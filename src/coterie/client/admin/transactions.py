@@ -40,38 +40,14 @@ from coterie.client.cluster import (
 from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_producers import (
-    DescribedProducer,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    ProducersTopicRequest,
-)
-from coterie.wire.messages.describe_transactions import (
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from coterie.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 
 DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
 """The default of the broker setting `transaction.max.timeout.ms` (ms)."""
 _IDS_PER_REQUEST: Final = 500
-_DURATION: Final = ListTransactionsRequest.FIELDS["duration_filter"].versions
-_PATTERN: Final = ListTransactionsRequest.FIELDS["transactional_id_pattern"].versions
+_DURATION: Final = m.ListTransactionsRequest.FIELDS["duration_filter"].versions
+_PATTERN: Final = m.ListTransactionsRequest.FIELDS["transactional_id_pattern"].versions
 
 
 class TransactionState(Enum):
@@ -202,7 +178,7 @@ async def list_transactions(
     """List the transactions of all brokers that match every filter."""
     deadline = Deadline(cluster)
     wanted = _PATTERN if id_pattern else _DURATION if running_ms else ANY_VERSION
-    request = ListTransactionsRequest(
+    request = m.ListTransactionsRequest(
         state_filters=[each.value for each in states],
         producer_id_filters=list(producer_ids),
         duration_filter=running_ms or -1,
@@ -212,7 +188,7 @@ async def list_transactions(
     async def list_on(node: Node) -> list[TransactionListing] | CoterieError:
         async def once() -> list[TransactionListing]:
             response = await cluster.call(
-                request, ListTransactionsResponse, node_id=node.node_id, wanted=wanted
+                request, m.ListTransactionsResponse, node_id=node.node_id, wanted=wanted
             )
             if response.error_code:
                 code = ErrorCode.read(response.error_code)
@@ -294,8 +270,8 @@ async def _describe_once(
         try:
             response = await deadline.limit(
                 lambda: cluster.call(
-                    DescribeTransactionsRequest(transactional_ids=list(ids)),
-                    DescribeTransactionsResponse,
+                    m.DescribeTransactionsRequest(transactional_ids=list(ids)),
+                    m.DescribeTransactionsResponse,
                     node_id=node.node_id,
                 )
             )
@@ -324,9 +300,9 @@ async def _coordinators(
     cluster: Cluster, ids: Sequence[str]
 ) -> dict[str, Node | CoterieError]:
     connection = await cluster.connection()
-    version = connection.version_of(FindCoordinatorRequest)
+    version = connection.version_of(m.FindCoordinatorRequest)
     request = find_coordinator_request(ids, version, TRANSACTION)
-    response = await connection.call(request, FindCoordinatorResponse)
+    response = await connection.call(request, m.FindCoordinatorResponse)
     found = read_find_coordinator(response, ids, version)
     places: dict[str, Node | CoterieError] = {}
     for each in ids:
@@ -342,7 +318,7 @@ async def _coordinators(
     return places
 
 
-def _description(node: Node, each: DescribedTransaction) -> TransactionDescription:
+def _description(node: Node, each: m.DescribedTransaction) -> TransactionDescription:
     started = each.transaction_start_time_ms
     return TransactionDescription(
         each.transactional_id,
@@ -375,14 +351,14 @@ async def describe_producers(
         topics: dict[TopicName, list[int]] = defaultdict(list)
         for each in wanted:
             topics[each.topic].append(each.partition)
-        request = DescribeProducersRequest(
+        request = m.DescribeProducersRequest(
             topics=[
-                ProducersTopicRequest(name=name, partition_indexes=indexes)
+                m.ProducersTopicRequest(name=name, partition_indexes=indexes)
                 for name, indexes in topics.items()
             ]
         )
         response = await cluster.call(
-            request, DescribeProducersResponse, node_id=node_id
+            request, m.DescribeProducersResponse, node_id=node_id
         )
         outcomes: dict[TopicPartition, tuple[ProducerState, ...] | CoterieError] = {}
         for topic in response.topics:
@@ -399,7 +375,7 @@ async def describe_producers(
     return await ask_leaders(cluster, dict.fromkeys(partitions), ask, progress)
 
 
-def _producer(each: DescribedProducer) -> ProducerState:
+def _producer(each: m.DescribedProducer) -> ProducerState:
     epoch, start = each.coordinator_epoch, each.current_txn_start_offset
     return ProducerState(
         each.producer_id,
@@ -481,8 +457,10 @@ async def abort_transactions(
     async def ask(
         node_id: int, own: Mapping[TopicPartition, OpenTransaction]
     ) -> Outcomes[None]:
-        request = WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
-        response = await cluster.call(request, WriteTxnMarkersResponse, node_id=node_id)
+        request = m.WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
+        response = await cluster.call(
+            request, m.WriteTxnMarkersResponse, node_id=node_id
+        )
         codes = {
             (marker.producer_id, topic.name, each.partition_index): each.error_code
             for marker in response.markers
@@ -505,13 +483,13 @@ async def abort_transactions(
     return results_of(wanted, outcomes)
 
 
-def _marker(transaction: OpenTransaction) -> WritableTxnMarker:
+def _marker(transaction: OpenTransaction) -> m.WritableTxnMarker:
     topic, partition = transaction.partition
-    return WritableTxnMarker(
+    return m.WritableTxnMarker(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
         transaction_result=False,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        topics=[m.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
         coordinator_epoch=transaction.coordinator_epoch,
     )
 

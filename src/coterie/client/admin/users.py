@@ -20,17 +20,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.secret import Secret
 from coterie.errors import CoterieError
 from coterie.types import ScramMechanism
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    UserName,
-)
+from coterie.wire import messages as m
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +64,11 @@ async def describe_scram_users(
     named = None if users is None else list(dict.fromkeys(users))
     if named == []:
         return Results()  # in the protocol, an empty list means all users
-    request = DescribeUserScramCredentialsRequest(
-        users=None if named is None else [UserName(name=name) for name in named]
+    request = m.DescribeUserScramCredentialsRequest(
+        users=None if named is None else [m.UserName(name=name) for name in named]
     )
     response = await Deadline(cluster).retrying(
-        lambda: cluster.call(request, DescribeUserScramCredentialsResponse)
+        lambda: cluster.call(request, m.DescribeUserScramCredentialsResponse)
     )
     if response.error_code:
         raise api_error(
@@ -109,7 +99,7 @@ async def alter_scram_users(
     response = await call_controller(
         cluster,
         request,
-        AlterUserScramCredentialsResponse,
+        m.AlterUserScramCredentialsResponse,
         lambda response: (each.error_code for each in response.results),
     )
     return results_of(
@@ -127,10 +117,10 @@ async def alter_scram_users(
 
 def _request(
     changes: list[ScramUpsertion | ScramDeletion],
-) -> AlterUserScramCredentialsRequest:
-    return AlterUserScramCredentialsRequest(
+) -> m.AlterUserScramCredentialsRequest:
+    return m.AlterUserScramCredentialsRequest(
         deletions=[
-            ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
+            m.ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
             for each in changes
             if isinstance(each, ScramDeletion)
         ],
@@ -140,9 +130,9 @@ def _request(
     )
 
 
-def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
+def _salted(wanted: ScramUpsertion) -> m.ScramCredentialUpsertion:
     salt = wanted.salt if wanted.salt is not None else secrets.token_bytes(SALT_BYTES)
-    return ScramCredentialUpsertion(
+    return m.ScramCredentialUpsertion(
         name=wanted.user,
         mechanism=wanted.mechanism,
         iterations=wanted.iterations,

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.struct_array import StructArray
+from coterie.wire import messages as m
 from coterie.wire.framing import SIZE_BYTES, frame_of
-from coterie.wire.messages.produce import NodeEndpoint
 from coterie.wire.primitives import read_tags, read_uvarint, write_tags
 
 LEADERS_SINCE: Final = 16
@@ -40,9 +40,9 @@ class FetchRewrite:
     the addresses of upstream, and sets those of the gateway."""
 
     def __init__(
-        self, version: int, replace: Callable[[list[NodeEndpoint]], None]
+        self, version: int, replace: Callable[[list[m.NodeEndpoint]], None]
     ) -> None:
-        self._leaders = StructArray(NodeEndpoint, version, flexible=True)
+        self._leaders = StructArray(m.NodeEndpoint, version, flexible=True)
         self._replace = replace
 
     def __call__(self, frame: bytes) -> bytes:

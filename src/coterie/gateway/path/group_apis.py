@@ -9,13 +9,9 @@ from coterie.auth.acl import Operation
 from coterie.broker.server.call import Call, Handler
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.gateway.view import View
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 
 GROUP_APIS: Final = (
     ApiKey.OFFSET_COMMIT,
@@ -48,16 +44,16 @@ def group_handlers(view: Callable[[], View]) -> Mapping[int, Handler]:
 
     def find_coordinator(call: Call) -> None:
         """Respond with the coordination port of the node that owns each group."""
-        request: FindCoordinatorRequest = call.request
+        request: m.FindCoordinatorRequest = call.request
         if call.api_version >= _MANY_KEYS_SINCE:
             coordinators = [
                 _coordinator(call, key, view()) for key in request.coordinator_keys
             ]
-            call.respond(FindCoordinatorResponse(coordinators=coordinators))
+            call.respond(m.FindCoordinatorResponse(coordinators=coordinators))
             return
         one = _coordinator(call, request.key, view())
         call.respond(
-            FindCoordinatorResponse(
+            m.FindCoordinatorResponse(
                 error_code=one.error_code,
                 error_message=_MESSAGES[ErrorCode(one.error_code)],
                 node_id=one.node_id,
@@ -70,14 +66,14 @@ def group_handlers(view: Callable[[], View]) -> Mapping[int, Handler]:
     return handlers | {int(ApiKey.FIND_COORDINATOR): find_coordinator}
 
 
-def _coordinator(call: Call, group_id: str, view: View) -> Coordinator:
+def _coordinator(call: Call, group_id: str, view: View) -> m.Coordinator:
     runtime = call.node.broker.runtime
     if not call.authorize_group(Operation.DESCRIBE, group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
         owner = view.owner(runtime.shard_of(group_id)) if runtime.shards else None
         if owner is not None:
-            return Coordinator(
+            return m.Coordinator(
                 key=group_id,
                 node_id=owner.node_id,
                 host=owner.host,
@@ -85,6 +81,6 @@ def _coordinator(call: Call, group_id: str, view: View) -> Coordinator:
                 error_message="",
             )
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return Coordinator(
+    return m.Coordinator(
         key=group_id, node_id=-1, port=-1, error_code=code, error_message=""
     )

@@ -21,6 +21,7 @@ from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
 from coterie.gateway.path.struct_array import StructArray
+from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -31,23 +32,6 @@ from coterie.wire.framing import (
     read_response,
     write_response,
 )
-from coterie.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from coterie.wire.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterResponse,
-)
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.list_groups import ListGroupsResponse
-from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
-from coterie.wire.messages.produce import NodeEndpoint, ProduceResponse
 from coterie.wire.primitives import write_uvarint
 from coterie.wire.schema import NO_VERSIONS, Message, Versions
 
@@ -174,9 +158,9 @@ class Rewriting:
         if version not in CAPS[ApiKey.FIND_COORDINATOR]:
             raise MalformedFrame(f"FindCoordinator v{version} is not served")
         payload = frame[SIZE_BYTES:]
-        flexible = version in FindCoordinatorRequest.FLEXIBLE
+        flexible = version in m.FindCoordinatorRequest.FLEXIBLE
         _, at = read_client_id(payload, flexible=flexible)
-        request, _ = decode(FindCoordinatorRequest, version, payload, at, KEYS_MAX)
+        request, _ = decode(m.FindCoordinatorRequest, version, payload, at, KEYS_MAX)
         if request.key_type == _GROUP_KEY:
             return None
         rewriter = partial(self._find_coordinator, request)
@@ -190,16 +174,16 @@ class Rewriting:
         of a broker, older upstreams have none.
         """
         if key == ApiKey.LIST_GROUPS and self.is_newer(key, version):
-            body = encode(ListGroupsResponse(), version)
-            tagged = version in ListGroupsResponse.FLEXIBLE
+            body = encode(m.ListGroupsResponse(), version)
+            tagged = version in m.ListGroupsResponse.FLEXIBLE
             return write_response(correlation_id, body, tagged=tagged)
         if key != ApiKey.API_VERSIONS or version in _API_VERSIONS:
             return None
         low, high = _API_VERSIONS
-        mine = ApiVersion(
+        mine = m.ApiVersion(
             api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high
         )
-        refusal = ApiVersionsResponse(
+        refusal = m.ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[mine]
         )
         return write_response(correlation_id, encode(refusal, 0), tagged=False)
@@ -210,14 +194,14 @@ class Rewriting:
         """Return upstream's versions as far as they can be rewritten, ours for groups,
         and upstream's features, except that group.version is ours."""
         if body.startswith(_UNSUPPORTED):
-            refusal = _decoded(ApiVersionsResponse, 0, body)
+            refusal = _decoded(m.ApiVersionsResponse, 0, body)
             refusal.api_keys = [
                 each
                 for each in map(_capped, refusal.api_keys)
                 if each.api_key == ApiKey.API_VERSIONS
             ]
             return encode(refusal, 0)
-        response = _decoded(ApiVersionsResponse, version, body)
+        response = _decoded(m.ApiVersionsResponse, version, body)
         if response.error_code:
             return body
         own = self._own
@@ -229,7 +213,7 @@ class Rewriting:
             and each.min_version <= each.max_version
         ]
         ours = [
-            ApiVersion(api_key=key, min_version=low, max_version=high)
+            m.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in own.items()
         ]
         response.api_keys = sorted(upstream + ours, key=lambda each: each.api_key)
@@ -237,7 +221,7 @@ class Rewriting:
             self._set_features(version, response)
         return encode(response, version)
 
-    def _served(self, each: ApiVersion) -> ApiVersion:
+    def _served(self, each: m.ApiVersion) -> m.ApiVersion:
         """Return the versions of an API that can be rewritten, or are served in front
         of an older upstream."""
         served = _capped(each)
@@ -247,7 +231,7 @@ class Rewriting:
             served.max_version = CAPS[ApiKey.LIST_GROUPS].high
         return served
 
-    def _set_features(self, version: int, response: ApiVersionsResponse) -> None:
+    def _set_features(self, version: int, response: m.ApiVersionsResponse) -> None:
         hidden = _HIDDEN_FEATURES | {_GROUP_FEATURE}
         supported = [e for e in response.supported_features if e.name not in hidden]
         finalized = [e for e in response.finalized_features if e.name not in hidden]
@@ -255,13 +239,13 @@ class Rewriting:
         # Clients before v4 fail on a feature whose lowest level is 0 (KAFKA-17011).
         if version >= _LEVEL_ZERO_SINCE:
             supported.append(
-                SupportedFeatureKey(
+                m.SupportedFeatureKey(
                     name=_GROUP_FEATURE, min_version=low, max_version=high
                 )
             )
         if self._has_consumer_groups:
             finalized.append(
-                FinalizedFeatureKey(
+                m.FinalizedFeatureKey(
                     name=_GROUP_FEATURE, min_version_level=high, max_version_level=high
                 )
             )
@@ -280,7 +264,7 @@ class Rewriting:
         brokers += self._nodes(brokers)
         rest = self._mark_internal(
             body[end:],
-            is_compact=version in MetadataResponse.FLEXIBLE,
+            is_compact=version in m.MetadataResponse.FLEXIBLE,
             gap=_UUID_BYTES if version >= _TOPIC_IDS_SINCE else 0,
         )
         if version == 0:  # without is_internal
@@ -288,8 +272,8 @@ class Rewriting:
         return body[:begin] + _brokers(version).encode(brokers) + rest
 
     def _nodes(
-        self, brokers: Sequence[MetadataResponseBroker]
-    ) -> list[MetadataResponseBroker]:
+        self, brokers: Sequence[m.MetadataResponseBroker]
+    ) -> list[m.MetadataResponseBroker]:
         """Return the nodes of the gateway, and those that have left not long ago.
 
         librdkafka drops a broker that Metadata does not list, and then waits for a
@@ -300,21 +284,23 @@ class Rewriting:
         groups, so that none is listed twice.
         """
         nodes = [
-            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
+            m.MetadataResponseBroker(
+                node_id=node.node_id, host=node.host, port=node.port
+            )
             for node in self._addresses.nodes
         ]
         if brokers:
             for node_id in self._addresses.former_ids:
                 broker = brokers[node_id % len(brokers)]
                 nodes.append(
-                    MetadataResponseBroker(
+                    m.MetadataResponseBroker(
                         node_id=node_id, host=broker.host, port=broker.port
                     )
                 )
         return nodes
 
     def _describe_cluster(self, version: int, body: bytes) -> bytes:
-        response = _decoded(DescribeClusterResponse, version, body)
+        response = _decoded(m.DescribeClusterResponse, version, body)
         if response.error_code or response.endpoint_type != 1:
             return body
         brokers = response.brokers
@@ -322,7 +308,7 @@ class Rewriting:
         for each in brokers:
             each.host, each.port = self._addresses.advertised(each.broker_id)
         brokers += [
-            DescribeClusterBroker(
+            m.DescribeClusterBroker(
                 broker_id=node.node_id, host=node.host, port=node.port
             )
             for node in self._addresses.nodes
@@ -334,10 +320,10 @@ class Rewriting:
         return self._mark_internal(body, is_compact=True, gap=_UUID_BYTES)
 
     def _find_coordinator(
-        self, request: FindCoordinatorRequest, version: int, body: bytes
+        self, request: m.FindCoordinatorRequest, version: int, body: bytes
     ) -> bytes:
         """Replace the addresses of upstream's coordinators."""
-        response = _decoded(FindCoordinatorResponse, version, body)
+        response = _decoded(m.FindCoordinatorResponse, version, body)
         found: list[tuple[str, Any]] = [(request.key, response)]
         if version >= _MANY_KEYS_SINCE:
             found = [(each.key, each) for each in response.coordinators]
@@ -351,20 +337,20 @@ class Rewriting:
 
     def _list_groups(self, version: int, body: bytes) -> bytes:
         """Leave out the groups that the gateway coordinates instead of upstream."""
-        response = _decoded(ListGroupsResponse, version, body)
+        response = _decoded(m.ListGroupsResponse, version, body)
         response.groups = [
             each for each in response.groups if each.protocol_type in _FORWARDED_TYPES
         ]
         return encode(response, version)
 
     def _produce(self, version: int, body: bytes) -> bytes:
-        response = _decoded(ProduceResponse, version, body)
+        response = _decoded(m.ProduceResponse, version, body)
         if not response.node_endpoints:
             return body
         self._replace_leaders(response.node_endpoints)
         return encode(response, version)
 
-    def _replace_leaders(self, leaders: list[NodeEndpoint]) -> None:
+    def _replace_leaders(self, leaders: list[m.NodeEndpoint]) -> None:
         """Replace the addresses of leaders that have moved (KIP-951)."""
         self._learn((each.node_id, each.host, each.port) for each in leaders)
         for each in leaders:
@@ -413,12 +399,12 @@ def _decoded(cls: type[M], version: int, body: bytes) -> M:
     return decode(cls, version, body)[0]
 
 
-def _capped(each: ApiVersion) -> ApiVersion:
+def _capped(each: m.ApiVersion) -> m.ApiVersion:
     """Return the versions of an API that can be rewritten."""
     cap = CAPS.get(each.api_key)
     if cap is None:
         return each
-    return ApiVersion(
+    return m.ApiVersion(
         api_key=each.api_key,
         min_version=max(each.min_version, cap.low),
         max_version=min(each.max_version, cap.high),
@@ -430,6 +416,6 @@ def _int16(value: int) -> bytes:
 
 
 @cache
-def _brokers(version: int) -> StructArray[MetadataResponseBroker]:
-    flexible = version in MetadataResponse.FLEXIBLE
-    return StructArray(MetadataResponseBroker, version, flexible=flexible)
+def _brokers(version: int) -> StructArray[m.MetadataResponseBroker]:
+    flexible = version in m.MetadataResponse.FLEXIBLE
+    return StructArray(m.MetadataResponseBroker, version, flexible=flexible)

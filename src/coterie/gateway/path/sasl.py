@@ -26,6 +26,7 @@ from typing import Final
 
 from coterie.auth.acl import ANONYMOUS, USER, Principal
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
@@ -34,14 +35,6 @@ from coterie.wire.framing import (
     read_header_v0,
     read_response,
     write_response,
-)
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
 )
 
 _LOGGER = logging.getLogger(__name__)
@@ -165,19 +158,19 @@ class SaslExchange:
             return None
         key, version, correlation_id = read_header_v0(frame)
         self._pending = key, version
-        if key == ApiKey.SASL_HANDSHAKE and version in SaslHandshakeRequest.VERSIONS:
+        if key == ApiKey.SASL_HANDSHAKE and version in m.SaslHandshakeRequest.VERSIONS:
             return self._read_handshake(frame, version, correlation_id)
         if key != ApiKey.SASL_AUTHENTICATE:
             raise MalformedFrame(f"a request with API key {key}, version {version}")
-        if version not in SaslAuthenticateRequest.VERSIONS:
+        if version not in m.SaslAuthenticateRequest.VERSIONS:
             raise MalformedFrame(f"SaslAuthenticate v{version}")
-        flexible = version in SaslAuthenticateRequest.FLEXIBLE
+        flexible = version in m.SaslAuthenticateRequest.FLEXIBLE
         _, at = read_client_id(frame, flexible=flexible)
-        body, _ = decode(SaslAuthenticateRequest, version, frame, at)
+        body, _ = decode(m.SaslAuthenticateRequest, version, frame, at)
         problem = self._read_token(body.auth_bytes)
         if problem is None:
             return None
-        refusal = SaslAuthenticateResponse(
+        refusal = m.SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=problem
         )
         return write_response(correlation_id, encode(refusal, version), tagged=flexible)
@@ -191,14 +184,14 @@ class SaslExchange:
         (key, version), self._pending = self._pending, None
         if key == ApiKey.SASL_HANDSHAKE:
             _, at = read_response(frame, tagged=False)
-            greeted, _ = decode(SaslHandshakeResponse, version, frame, at)
+            greeted, _ = decode(m.SaslHandshakeResponse, version, frame, at)
             if not greeted.error_code:
                 self._exchange = _Exchange(self._mechanism, self._claim)
                 self.expects_token = version == 0
         elif key == ApiKey.SASL_AUTHENTICATE:
-            flexible = version in SaslAuthenticateResponse.FLEXIBLE
+            flexible = version in m.SaslAuthenticateResponse.FLEXIBLE
             _, at = read_response(frame, tagged=flexible)
-            body, _ = decode(SaslAuthenticateResponse, version, frame, at)
+            body, _ = decode(m.SaslAuthenticateResponse, version, frame, at)
             if body.error_code:
                 self._principal = None  # upstream closes the connection
             else:
@@ -212,7 +205,7 @@ class SaslExchange:
         self, frame: bytes, version: int, correlation_id: int
     ) -> bytes | None:
         _, at = read_client_id(frame, flexible=False)
-        body, _ = decode(SaslHandshakeRequest, version, frame, at)
+        body, _ = decode(m.SaslHandshakeRequest, version, frame, at)
         self._mechanism = body.mechanism
         if body.mechanism in _USERS or not self._needs_principal:
             return None
@@ -222,7 +215,7 @@ class SaslExchange:
             body.mechanism[:32],
             ", ".join(_USERS),
         )
-        refusal = SaslHandshakeResponse(
+        refusal = m.SaslHandshakeResponse(
             error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(_USERS)
         )
         return write_response(correlation_id, encode(refusal, version), tagged=False)

@@ -18,11 +18,9 @@ from typing import Any, Final, TypeAlias
 from coterie.broker.catalog.catalog import Catalog
 from coterie.broker.server.call import Call, Handler
 from coterie.errors import MalformedFrame
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.plain_commit import ROW, PlainTopic
 
 Refresh: TypeAlias = Callable[[Callable[[], None]], None]
@@ -78,19 +76,19 @@ def _knows_topic(catalog: Catalog, topic: Any) -> bool:
 
 
 def _knows_subscription(
-    catalog: Catalog, request: ConsumerGroupHeartbeatRequest
+    catalog: Catalog, request: m.ConsumerGroupHeartbeatRequest
 ) -> bool:
     return _knows_names(catalog, request.subscribed_topic_names or ())
 
 
-def _knows_protocols(catalog: Catalog, request: JoinGroupRequest) -> bool:
+def _knows_protocols(catalog: Catalog, request: m.JoinGroupRequest) -> bool:
     """Return whether the catalog has the topics of a classic member's first protocol;
     its others subscribe to the same."""
     if request.protocol_type != _CONSUMER or not request.protocols:
         return True
     try:
         subscription, _ = decode(
-            ConsumerProtocolSubscription,
+            m.ConsumerProtocolSubscription,
             0,
             request.protocols[0].metadata,
             _VERSION_BYTES,

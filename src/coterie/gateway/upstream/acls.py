@@ -25,9 +25,9 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError
 from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of, ignore
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_acls import DescribeAclsResponse
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -116,5 +116,5 @@ def _differences(
 def _decode(received: Undecoded) -> tuple[AclBinding, ...]:
     """Decode a response, in another thread than the event loop's. Raises ApiError."""
     frame, at, version = received
-    response, _ = decode(DescribeAclsResponse, version, frame, at, ELEMENTS_MAX)
+    response, _ = decode(m.DescribeAclsResponse, version, frame, at, ELEMENTS_MAX)
     return bindings_of(response)

@@ -28,14 +28,9 @@ from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of
 from coterie.types import TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
 from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 _LOGGER = logging.getLogger(__name__)
@@ -77,7 +72,9 @@ class Listing(NamedTuple):
     known: BrokerListing
 
 
-def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> Listing:
+def read_listing(
+    response: m.MetadataResponse, known_racks: Mapping[int, str]
+) -> Listing:
     """Return the listing of a response for all topics.
 
     `known_racks` has the racks of brokers in earlier responses. A broker that is down
@@ -111,7 +108,7 @@ def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> 
     )
 
 
-def _read_brokers(response: MetadataResponse) -> BrokerListing:
+def _read_brokers(response: m.MetadataResponse) -> BrokerListing:
     return BrokerListing(
         tuple(
             UpstreamBroker(broker.node_id, broker.host, broker.port)
@@ -127,7 +124,7 @@ def _read_brokers(response: MetadataResponse) -> BrokerListing:
 
 
 def _read_topic(
-    topic: MetadataResponseTopic,
+    topic: m.MetadataResponseTopic,
     racks: Mapping[int, str],
     shared: dict[tuple[int, ...], frozenset[str]],
 ) -> UpstreamTopic:
@@ -196,7 +193,7 @@ class CatalogFeed(Poller):
         """Copy all topics. A failure has applied some changes, and never a deletion
         that is not certain."""
         connection = await self._cluster.connection()
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        request = m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         received = await connection.call_undecoded(request, wanted=METADATA)
         digest = digest_of(received)
         if digest != self._digest:
@@ -302,10 +299,12 @@ class CatalogFeed(Poller):
     ) -> dict[TopicName, UpstreamTopic | None]:
         """Return topics as one broker describes them; None for those that it does not
         have. A topic with another error has no partitions."""
-        topics = [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        topics = [
+            m.MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names
+        ]
+        request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._cluster.call(
-            request, MetadataResponse, node_id=broker, wanted=METADATA
+            request, m.MetadataResponse, node_id=broker, wanted=METADATA
         )
         unknown = {
             topic.name
@@ -324,7 +323,7 @@ class CatalogFeed(Poller):
 def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
     """Decode a response, in another thread than the event loop's."""
     frame, at, version = received
-    response, _ = decode(MetadataResponse, version, frame, at, ELEMENTS_MAX)
+    response, _ = decode(m.MetadataResponse, version, frame, at, ELEMENTS_MAX)
     return read_listing(response, racks)
 
 

@@ -33,11 +33,8 @@ from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
 from coterie.gateway.upstream.topic_state import MOVED, TopicState
 from coterie.gateway.upstream.upstream import FetchDone, Initialized, Produced
 from coterie.types import LogOffset, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from coterie.wire.record_batch import Producer
 from coterie.wire.schema import Versions
 
@@ -293,7 +290,7 @@ class UpstreamClient:
     # Producer ids.
 
     async def _init_producer_id(self, transactional_id: str) -> Producer:
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
@@ -303,7 +300,7 @@ class UpstreamClient:
                 self._control,
                 transactional_id,
                 request,
-                InitProducerIdResponse,
+                m.InitProducerIdResponse,
                 _INIT_PRODUCER_ID,
             )
             if response.error_code:

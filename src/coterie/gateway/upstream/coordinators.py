@@ -19,11 +19,8 @@ from coterie.errors import (
     MalformedFrame,
     RequestTimedOut,
 )
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.schema import Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -73,10 +70,10 @@ async def find_coordinator(cluster: Cluster, transactional_id: str) -> int:
     """Return the broker that coordinates a transactional id. Raises ApiError and the
     errors of `Cluster.call`."""
     connection = await cluster.connection()
-    version = connection.version_of(FindCoordinatorRequest)
+    version = connection.version_of(m.FindCoordinatorRequest)
     keys = [transactional_id]
     request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, FindCoordinatorResponse)
+    response = await connection.call(request, m.FindCoordinatorResponse)
     found = read_find_coordinator(response, keys, version).get(transactional_id)
     if found is None:
         raise MalformedFrame("the FindCoordinator response omits the key")

@@ -17,14 +17,8 @@ from coterie.gateway.upstream.topic_state import (
 )
 from coterie.gateway.upstream.upstream import Fetched
 from coterie.types import LogOffset
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
 from coterie.wire.schema import Versions
 
 FETCH_BYTES_MAX: Final = 16 << 20
@@ -77,7 +71,7 @@ class Fetcher:
                 self._sent = self._take()
                 response = await self._cluster.call(
                     self._request(self._sent),
-                    FetchResponse,
+                    m.FetchResponse,
                     node_id=self._node_id,
                     wanted=_FETCH,
                 )
@@ -105,9 +99,9 @@ class Fetcher:
         self._queue = later
         return list(taken.values())
 
-    def _request(self, fetches: Sequence[PendingFetch]) -> FetchRequest:
+    def _request(self, fetches: Sequence[PendingFetch]) -> m.FetchRequest:
         partitions = [
-            FetchPartition(
+            m.FetchPartition(
                 partition=fetch.partition,
                 fetch_offset=fetch.offset,
                 partition_max_bytes=PARTITION_BYTES_MAX,
@@ -115,15 +109,15 @@ class Fetcher:
             for fetch in fetches
         ]
         wait_ms = min((fetch.wait_ms for fetch in fetches), default=0)
-        return FetchRequest(
+        return m.FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1 if wait_ms else 0,
             max_bytes=FETCH_BYTES_MAX,
-            topics=[FetchTopic(topic=self._topic.name, partitions=partitions)],
+            topics=[m.FetchTopic(topic=self._topic.name, partitions=partitions)],
         )
 
-    def _finish(self, sent: Sequence[PendingFetch], response: FetchResponse) -> None:
-        outcomes: dict[int, PartitionData] = {
+    def _finish(self, sent: Sequence[PendingFetch], response: m.FetchResponse) -> None:
+        outcomes: dict[int, m.PartitionData] = {
             each.partition_index: each
             for topic in response.responses
             for each in topic.partitions

@@ -32,9 +32,9 @@ from coterie.gateway.upstream.topic_state import (
     bug_in,
 )
 from coterie.types import LogOffset
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import Versions
 
@@ -168,7 +168,7 @@ class Sender:
         try:
             while self._queue:
                 connection = await self._cluster.connection(self._node_id)
-                self._version = connection.version_of(ProduceRequest, PRODUCE)
+                self._version = connection.version_of(m.ProduceRequest, PRODUCE)
                 self._connection = connection
                 await self._has_room.wait()
                 await connection.wait_until_ready()
@@ -192,7 +192,7 @@ class Sender:
             if len(self._sent) >= REQUESTS_MAX:
                 self._has_room.clear()
             connection.post(
-                ProduceRequest,
+                m.ProduceRequest,
                 self._version,
                 encode_request(self._name, batches, self._timeout_ms),
                 self._read,
@@ -203,7 +203,7 @@ class Sender:
         """Decode a response. Raises MalformedFrame."""
         if (offsets := read_offsets(self._name, frame, at)) is not None:
             return offsets
-        response, _ = decode(ProduceResponse, version, frame, at, ELEMENTS_MAX)
+        response, _ = decode(m.ProduceResponse, version, frame, at, ELEMENTS_MAX)
         if self._connection is not None:
             self._connection.throttle(response.throttle_time_ms)
         return {

@@ -24,12 +24,8 @@ from coterie.errors import CoterieError, MalformedFrame, RequestTimedOut
 from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
 from coterie.gateway.upstream.topic_state import Tasks
 from coterie.types import ProducerId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
 from coterie.wire.record_batch import INT32_MAX, Producer
 from coterie.wire.schema import Versions
 
@@ -114,8 +110,8 @@ class TransactionClient:
         cluster = self._clusters[
             zlib.crc32(transactional_id.encode()) % len(self._clusters)
         ]
-        topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
-        request = AddPartitionsToTxnRequest(
+        topic = m.AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
+        request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=application.producer_id,
             v3_and_below_producer_epoch=application.producer_epoch,
@@ -125,7 +121,7 @@ class TransactionClient:
             cluster,
             transactional_id,
             request,
-            AddPartitionsToTxnResponse,
+            m.AddPartitionsToTxnResponse,
             _ADD_PARTITIONS,
         )
         code = _added(response)
@@ -150,7 +146,7 @@ class TransactionClient:
         }
 
 
-def _added(response: AddPartitionsToTxnResponse) -> int:
+def _added(response: m.AddPartitionsToTxnResponse) -> int:
     codes = [
         partition.partition_error_code
         for topic in response.results_by_topic_v3_and_below

@@ -18,10 +18,7 @@ from coterie.pipeline.codec.row_decoder import (
     decode_embedded,
     decode_key_value,
 )
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, decode_marker
 from coterie.wire.schema import Message, Struct
 
@@ -107,8 +104,8 @@ def _decode_members(value: GroupMetadataValue, content: Any) -> None:
         return
     for member, fields in zip(value.members, content["members"], strict=True):
         embedded: tuple[tuple[str, type[Message], bytes], ...] = (
-            ("subscription", ConsumerProtocolSubscription, member.subscription),
-            ("assignment", ConsumerProtocolAssignment, member.assignment),
+            ("subscription", m.ConsumerProtocolSubscription, member.subscription),
+            ("assignment", m.ConsumerProtocolAssignment, member.assignment),
         )
         for name, kind, data in embedded:
             decoded = decode_embedded(kind, data)

@@ -42,11 +42,8 @@ from coterie.pipeline.tables.silver import (
     TOMBSTONES,
 )
 from coterie.pipeline.tables.table import RECORD_COLUMNS, TIME_MS_MAX, Table
+from coterie.wire import messages as m
 from coterie.wire.codec import decode as decode_message
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
 from coterie.wire.schema import ZERO_UUID, Message
 
 SILVER_TABLES: Final = (
@@ -363,7 +360,7 @@ def _expiry_us(time_ms: int) -> int | None:
 
 def subscribed_topics(data: bytes) -> list[str] | None:
     """Return the topics of an embedded subscription; None when it cannot be decoded."""
-    decoded = decode_embedded(ConsumerProtocolSubscription, data)
+    decoded = decode_embedded(m.ConsumerProtocolSubscription, data)
     return None if decoded is None else list(decoded[0].topics)
 
 
@@ -374,7 +371,7 @@ def assigned_partitions(data: bytes) -> list[Row] | None:
     """
     if not data:
         return []
-    decoded = decode_embedded(ConsumerProtocolAssignment, data)
+    decoded = decode_embedded(m.ConsumerProtocolAssignment, data)
     if decoded is None:
         return None
     return [

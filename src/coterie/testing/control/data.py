@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from coterie.testing.control.http import ControlRequest, Route, bad_request
 from coterie.testing.control.parameters import integer, refusals, text, timeout_s, unmet
 from coterie.testing.in_process import check
-from coterie.wire.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire import messages as m
 
 if TYPE_CHECKING:
     from coterie.client.admin.groups import MemberDescription
@@ -57,7 +52,7 @@ class DataRoutes:
     def _list_topics(self, request: ControlRequest) -> Any:
         request.known()
         with self._running() as kafka:
-            response = kafka.request(MetadataRequest(topics=None), MetadataResponse)
+            response = kafka.request(m.MetadataRequest(topics=None), m.MetadataResponse)
         return {
             "topics": [
                 {"name": each.name, "partitions": len(each.partitions)}
@@ -87,9 +82,9 @@ class DataRoutes:
     def _delete_topic(self, request: ControlRequest) -> Any:
         request.known()
         name = request.names["name"]
-        message = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
+        message = m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name=name)])
         with self._running() as kafka, refusals():
-            (deleted,) = kafka.request(message, DeleteTopicsResponse).responses
+            (deleted,) = kafka.request(message, m.DeleteTopicsResponse).responses
             check(deleted.error_code, f"topic {name}", deleted.error_message)
         return {"name": name}
 

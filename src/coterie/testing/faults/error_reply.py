@@ -30,13 +30,10 @@ from coterie.testing.request_names import (
     NameOf,
     topic_of,
 )
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.elect_leaders import ElectedTopic, ElectLeadersRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 _NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
@@ -91,7 +88,7 @@ def _is_first_join(call: RecordedCall, code: ErrorCode) -> bool:
     request = call.request
     return (
         code is ErrorCode.MEMBER_ID_REQUIRED
-        and isinstance(request, JoinGroupRequest)
+        and isinstance(request, m.JoinGroupRequest)
         and call.api_version >= _MEMBER_ID_REQUIRED_SINCE
         and not (request.member_id or request.group_instance_id)
     )
@@ -305,30 +302,30 @@ def _reply_rows(
 def _with_all_rows(call: RecordedCall) -> Any:
     """Return the request with the rows that it stands for without naming them."""
     request = call.request
-    if isinstance(request, FetchRequest):
+    if isinstance(request, m.FetchRequest):
         return _with_session(call)
-    if isinstance(request, ElectLeadersRequest) and request.topic_partitions is None:
+    if isinstance(request, m.ElectLeadersRequest) and request.topic_partitions is None:
         return _with_all_topics(call)
     return request
 
 
 def _with_session(call: RecordedCall) -> Any:
     """Return a Fetch request that lists the partitions of its session too."""
-    topics: dict[tuple[str, bytes], FetchTopic] = {}
+    topics: dict[tuple[str, bytes], m.FetchTopic] = {}
     for key in call.node.broker.fetch_sessions.requested(call.request):
         topic = topics.get(key[:2])
         if topic is None:
             name = key.topic if call.api_version < _TOPIC_IDS_SINCE else ""
-            topic = FetchTopic(topic=name, topic_id=key.topic_id)
+            topic = m.FetchTopic(topic=name, topic_id=key.topic_id)
             topics[key[:2]] = topic
-        topic.partitions.append(FetchPartition(partition=key.partition))
+        topic.partitions.append(m.FetchPartition(partition=key.partition))
     return _with(call.request, "topics", list(topics.values()))
 
 
 def _with_all_topics(call: RecordedCall) -> Any:
     """Return an ElectLeaders request for all partitions that lists them."""
     topics = [
-        ElectedTopic(topic=topic.name, partitions=list(range(topic.partition_count)))
+        m.ElectedTopic(topic=topic.name, partitions=list(range(topic.partition_count)))
         for topic in call.node.broker.catalog.topics.values()
     ]
     return _with(call.request, "topic_partitions", topics)
@@ -361,10 +358,10 @@ def _name_leaders(call: RecordedCall, key: ApiKey, rows: Rows, errors: Any) -> N
         for row in getattr(topic, rows.nested.response):
             at = row.index if key is ApiKey.PRODUCE else row.partition_index
             leader = leader_of(call, at)
-            leaders[leader.node_id] = NodeEndpoint(
+            leaders[leader.node_id] = m.NodeEndpoint(
                 node_id=leader.node_id, host=leader.host, port=leader.port
             )
-            row.current_leader = LeaderIdAndEpoch(
+            row.current_leader = m.LeaderIdAndEpoch(
                 leader_id=leader.node_id, leader_epoch=LEADER_EPOCH
             )
     errors.node_endpoints = list(leaders.values())

@@ -10,13 +10,9 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.runtime.system import random_member_suffix
 from coterie.broker.server.broker import Broker
 from coterie.testing.faults.fault import Rule, ServerFault
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 _LEAVE: Final = -1
 _LEAVE_STATIC: Final = -2
@@ -84,13 +80,13 @@ def remove_members(broker: Broker, group: str, names: Iterable[str]) -> None:
                 _submit(broker, _leave(classic, member_id))
 
 
-def _leave(group: ClassicGroup, member_id: str) -> LeaveGroupRequest:
-    identity = MemberIdentity(
+def _leave(group: ClassicGroup, member_id: str) -> m.LeaveGroupRequest:
+    identity = m.MemberIdentity(
         member_id=member_id,
         group_instance_id=group.members[member_id].group_instance_id,
         reason=_REASON,
     )
-    return LeaveGroupRequest(group_id=group.group_id, members=[identity])
+    return m.LeaveGroupRequest(group_id=group.group_id, members=[identity])
 
 
 def _fence_classic(broker: Broker, group: ClassicGroup, name: str) -> None:
@@ -103,14 +99,14 @@ def _fence_classic(broker: Broker, group: ClassicGroup, name: str) -> None:
         return
     _submit(
         broker,
-        JoinGroupRequest(
+        m.JoinGroupRequest(
             group_id=group.group_id,
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             group_instance_id=member.group_instance_id,
             protocol_type=group.protocol_type or "consumer",
             protocols=[
-                JoinGroupRequestProtocol(name=each.name, metadata=each.metadata)
+                m.JoinGroupRequestProtocol(name=each.name, metadata=each.metadata)
                 for each in member.protocols
             ],
             reason=_REASON,
@@ -147,8 +143,8 @@ def _instances(group: ConsumerGroup) -> dict[str, str]:
 
 def _heartbeat(
     group: ConsumerGroup, member: Any, member_id: str, epoch: int
-) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(
+) -> m.ConsumerGroupHeartbeatRequest:
+    return m.ConsumerGroupHeartbeatRequest(
         group_id=group.group_id,
         member_id=member_id,
         member_epoch=epoch,

@@ -8,19 +8,9 @@ from typing import Any, Final
 from coterie.testing.log_generator.group import REBALANCE_MS, SESSION_MS, Group, Member
 from coterie.testing.log_generator.truth import PartitionRef
 from coterie.testing.log_generator.world import PendingRequest, Script
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 
 _EAGER: Final = "range"
 _COOPERATIVE: Final = "cooperative-sticky"
@@ -71,8 +61,8 @@ class ClassicGroup(Group):
         yield from self._rebalance(new)
 
     def _leave(self, member: Member) -> None:
-        identity = MemberIdentity(member_id=member.member_id)
-        request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
+        identity = m.MemberIdentity(member_id=member.member_id)
+        request = m.LeaveGroupRequest(group_id=self.group_id, members=[identity])
         self.world.send(self.group_id, request, member.client)
 
     def settle(self) -> Script:
@@ -94,28 +84,30 @@ class ClassicGroup(Group):
     def _send_join(self, member: Member) -> PendingRequest:
         return self.world.send(self.group_id, self.join_request(member), member.client)
 
-    def join_request(self, member: Member) -> JoinGroupRequest:
-        subscription = ConsumerProtocolSubscription(topics=sorted(member.topics))
+    def join_request(self, member: Member) -> m.JoinGroupRequest:
+        subscription = m.ConsumerProtocolSubscription(topics=sorted(member.topics))
         if self.is_cooperative:
             subscription.owned_partitions = _by_topic(member.owned)
         metadata = _VERSION.to_bytes(2) + encode(subscription, _VERSION)
-        return JoinGroupRequest(
+        return m.JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             protocol_type=_PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=self.strategy, metadata=metadata)],
+            protocols=[
+                m.JoinGroupRequestProtocol(name=self.strategy, metadata=metadata)
+            ],
         )
 
     def sync_request(
-        self, member: Member, assignments: list[SyncGroupRequestAssignment]
-    ) -> SyncGroupRequest:
+        self, member: Member, assignments: list[m.SyncGroupRequestAssignment]
+    ) -> m.SyncGroupRequest:
         """Return a member's SyncGroup request, with assignments if the member is the
         leader.
         """
-        return SyncGroupRequest(
+        return m.SyncGroupRequest(
             group_id=self.group_id,
             generation_id=member.epoch,
             member_id=member.member_id,
@@ -163,7 +155,7 @@ class ClassicGroup(Group):
             member.revoking = set()
         return has_revoked
 
-    def _assign(self, members: Iterable[Any]) -> list[SyncGroupRequestAssignment]:
+    def _assign(self, members: Iterable[Any]) -> list[m.SyncGroupRequestAssignment]:
         """Return the leader's assignment: ranges of each topic in order of member id.
         A cooperative leader leaves out partitions that other members own."""
         owners = {
@@ -173,7 +165,7 @@ class ClassicGroup(Group):
             if self.is_cooperative
         }
         ids = sorted(each.member_id for each in members)
-        assigned: dict[str, list[ConsumerProtocolTopicPartitions]] = {
+        assigned: dict[str, list[m.ConsumerProtocolTopicPartitions]] = {
             each: [] for each in ids
         }
         for name in sorted(self.topics):
@@ -187,15 +179,17 @@ class ClassicGroup(Group):
                     if owners.get((name, each), member_id) == member_id
                 ]
                 if free:
-                    topic = ConsumerProtocolTopicPartitions(topic=name, partitions=free)
+                    topic = m.ConsumerProtocolTopicPartitions(
+                        topic=name, partitions=free
+                    )
                     assigned[member_id].append(topic)
         version = _VERSION.to_bytes(2)
         return [
-            SyncGroupRequestAssignment(
+            m.SyncGroupRequestAssignment(
                 member_id=member_id,
                 assignment=version
                 + encode(
-                    ConsumerProtocolAssignment(assigned_partitions=topics), _VERSION
+                    m.ConsumerProtocolAssignment(assigned_partitions=topics), _VERSION
                 ),
             )
             for member_id, topics in assigned.items()
@@ -204,7 +198,7 @@ class ClassicGroup(Group):
     def decode_assignment(self, data: bytes) -> set[PartitionRef]:
         if not data:
             return set()
-        value, _ = decode(ConsumerProtocolAssignment, _VERSION, data, 2)
+        value, _ = decode(m.ConsumerProtocolAssignment, _VERSION, data, 2)
         topics = self.world.topics.by_name
         return {
             topics[each.topic].partition(partition)
@@ -216,11 +210,11 @@ class ClassicGroup(Group):
 
 def _by_topic(
     partitions: Iterable[PartitionRef],
-) -> list[ConsumerProtocolTopicPartitions]:
+) -> list[m.ConsumerProtocolTopicPartitions]:
     by_topic: dict[str, list[int]] = {}
     for each in sorted(partitions):
         by_topic.setdefault(each.topic, []).append(each.partition)
     return [
-        ConsumerProtocolTopicPartitions(topic=topic, partitions=numbers)
+        m.ConsumerProtocolTopicPartitions(topic=topic, partitions=numbers)
         for topic, numbers in by_topic.items()
     ]

@@ -13,12 +13,8 @@ from coterie.testing.log_generator.classic_group import ClassicGroup
 from coterie.testing.log_generator.group import REBALANCE_MS, Group, Member
 from coterie.testing.log_generator.truth import PartitionRef
 from coterie.testing.log_generator.world import Script
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 
 _HEARTBEAT_MS: Final = (300, 1_500)
 _ROUNDS_MAX: Final = 200
@@ -91,7 +87,7 @@ class ConsumerGroup(Group):
         other partitions.
         """
         is_full = epoch == 0 or (member.resends_subscription and epoch > 0)
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=member.member_id,
             member_epoch=epoch,
@@ -120,7 +116,9 @@ class ConsumerGroup(Group):
             assigned = set(self._partitions(response.assignment.topic_partitions))
             self._apply_assignment(member, assigned)
 
-    def _partitions(self, topics: Iterable[TopicPartitions]) -> Iterable[PartitionRef]:
+    def _partitions(
+        self, topics: Iterable[m.TopicPartitions]
+    ) -> Iterable[PartitionRef]:
         for each in topics:
             name = self.world.topics.topic_name(each.topic_id)
             assert name is not None, "a deleted topic is still assigned"
@@ -151,7 +149,7 @@ class MixedGroup(ConsumerGroup):
         """Send a classic heartbeat; join and sync when the response requests it. The
         member revokes all its partitions first; most of them are assigned to it again.
         """
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id=self.group_id,
             generation_id=member.epoch,
             member_id=member.member_id,
@@ -185,11 +183,11 @@ class MixedGroup(ConsumerGroup):
 _REJOIN: Final = ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def _by_topic_id(partitions: Iterable[PartitionRef]) -> list[TopicPartitions]:
+def _by_topic_id(partitions: Iterable[PartitionRef]) -> list[m.TopicPartitions]:
     by_topic: dict[str, list[int]] = {}
     for each in sorted(partitions):
         by_topic.setdefault(each.topic_id, []).append(each.partition)
     return [
-        TopicPartitions(topic_id=bytes.fromhex(topic_id), partitions=numbers)
+        m.TopicPartitions(topic_id=bytes.fromhex(topic_id), partitions=numbers)
         for topic_id, numbers in by_topic.items()
     ]

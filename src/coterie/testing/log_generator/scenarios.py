@@ -15,11 +15,7 @@ from coterie.testing.log_generator.classic_group import ClassicGroup
 from coterie.testing.log_generator.consumer_group import ConsumerGroup, MixedGroup
 from coterie.testing.log_generator.group import Commits, Group
 from coterie.testing.log_generator.world import Script, Topic, World
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import Producer
 
 HOUR_MS: Final = 3_600_000
@@ -258,9 +254,9 @@ def deleted(life: GroupLifetime) -> Script:
     yield life.random_wait_ms(2)
     yield from life.stop()
     yield life.rng.randint(60_000, HOUR_MS)
-    partition = OffsetDeleteRequestPartition(partition_index=0)
-    topic = OffsetDeleteRequestTopic(name=life.topic.name, partitions=[partition])
-    request = OffsetDeleteRequest(group_id=life.group_id, topics=[topic])
+    partition = m.OffsetDeleteRequestPartition(partition_index=0)
+    topic = m.OffsetDeleteRequestTopic(name=life.topic.name, partitions=[partition])
+    request = m.OffsetDeleteRequest(group_id=life.group_id, topics=[topic])
     life.world.send(life.group_id, request)
     yield life.rng.randint(60_000, HOUR_MS)
     life.world.send(life.group_id, DeleteGroup(life.group_id))

@@ -46,8 +46,8 @@ from coterie.settings import Settings
 from coterie.testing.log_generator.segment_files import SegmentFiles
 from coterie.testing.log_generator.truth import PartitionRef, Truth
 from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.record_batch import (
     NO_PRODUCER,
     TRANSACTIONAL,
@@ -63,7 +63,7 @@ Script: TypeAlias = Generator[int, None, None]
 _CAUSES: Final = {
     ExpireOffsets: "expired",
     DeleteGroup: "group_deleted",
-    OffsetDeleteRequest: "offsets_deleted",
+    m.OffsetDeleteRequest: "offsets_deleted",
     TopicsDeleted: "topic_deleted",
 }
 """The cause that `truth` gives for tombstones, by the request that wrote them."""

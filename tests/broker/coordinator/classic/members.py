@@ -5,16 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.driver import Driver, Sent
 
 SESSION_MS = 10_000
@@ -27,12 +18,12 @@ def subscription(*topics: str) -> bytes:
     return struct.pack(">hi", 0, len(topics)) + body + struct.pack(">i", -1)
 
 
-def protocols(**named: bytes) -> list[JoinGroupRequestProtocol]:
+def protocols(**named: bytes) -> list[m.JoinGroupRequestProtocol]:
     """Return protocols by name, the most preferred first."""
-    return [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in named.items()]
+    return [m.JoinGroupRequestProtocol(name=n, metadata=m) for n, m in named.items()]
 
 
-def join_request(member_id: str = "", **fields: Any) -> JoinGroupRequest:
+def join_request(member_id: str = "", **fields: Any) -> m.JoinGroupRequest:
     """Return a JoinGroup request of a consumer to group "g"; `fields` replace the
     defaults.
     """
@@ -45,7 +36,7 @@ def join_request(member_id: str = "", **fields: Any) -> JoinGroupRequest:
         "protocols": protocols(range=subscription("t")),
         **fields,
     }
-    return JoinGroupRequest(**values)
+    return m.JoinGroupRequest(**values)
 
 
 def join(
@@ -69,7 +60,7 @@ def sync(
 ) -> Sent:
     """Send a sync to group "g"; the leader's has assignments."""
     given = [
-        SyncGroupRequestAssignment(member_id=m, assignment=a)
+        m.SyncGroupRequestAssignment(member_id=m, assignment=a)
         for m, a in (assignments or {}).items()
     ]
     values: dict[str, Any] = {
@@ -79,7 +70,7 @@ def sync(
         "assignments": given,
         **fields,
     }
-    return driver.send(SyncGroupRequest(**values))
+    return driver.send(m.SyncGroupRequest(**values))
 
 
 def heartbeat(
@@ -92,14 +83,14 @@ def heartbeat(
         "member_id": member_id,
         **fields,
     }
-    return driver.send(HeartbeatRequest(**values)).error
+    return driver.send(m.HeartbeatRequest(**values)).error
 
 
 def leave(driver: Driver, *members: str | tuple[str, str | None]) -> Sent:
     """Send a LeaveGroup with member ids, or pairs of member id and instance id."""
     pairs = [(m, None) if isinstance(m, str) else m for m in members]
-    identities = [MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs]
-    return driver.send(LeaveGroupRequest(group_id="g", members=identities))
+    identities = [m.MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs]
+    return driver.send(m.LeaveGroupRequest(group_id="g", members=identities))
 
 
 def codes(sent: Sent) -> list[int]:

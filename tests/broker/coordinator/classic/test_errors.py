@@ -3,11 +3,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.coordinator.classic import heartbeat, join, leave, sync
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.coordinator.driver import Driver
 
 CONTEXT = Driver()._context(1, -1, "", "")
@@ -33,10 +30,10 @@ def test_log_errors_are_translated_to_coordinator_errors(
 ) -> None:
     error = ErrorCode(code)
     answers = [
-        join.refuse(JoinGroupRequest(member_id="m"), CONTEXT, error),
-        sync.refuse(SyncGroupRequest(), CONTEXT, error),
-        heartbeat.refuse(HeartbeatRequest(), CONTEXT, error),
-        leave.refuse(LeaveGroupRequest(), CONTEXT, error),
+        join.refuse(m.JoinGroupRequest(member_id="m"), CONTEXT, error),
+        sync.refuse(m.SyncGroupRequest(), CONTEXT, error),
+        heartbeat.refuse(m.HeartbeatRequest(), CONTEXT, error),
+        leave.refuse(m.LeaveGroupRequest(), CONTEXT, error),
     ]
     assert [answer.error_code for answer in answers] == [returned] * 4  # type: ignore[attr-defined]
 
@@ -53,17 +50,17 @@ def test_log_errors_are_translated_to_coordinator_errors(
 def test_a_refused_join_echoes_the_member_id_if_its_own_fields_are_wrong(
     code: ErrorCode, echoed: str
 ) -> None:
-    request = JoinGroupRequest(member_id="m")
+    request = m.JoinGroupRequest(member_id="m")
     assert join.refuse(request, CONTEXT, code).member_id == echoed
 
 
 @pytest.mark.fact("H-121a", "E19-10f")
 def test_classic_heartbeats_succeed_while_the_shard_loads() -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, loading).error_code == 0
+    assert heartbeat.refuse(m.HeartbeatRequest(), CONTEXT, loading).error_code == 0
 
 
 @pytest.mark.fact("H-121b")
 def test_a_heartbeat_returns_coordinator_errors_unchanged() -> None:
     for code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
-        assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, code).error_code == code
+        assert heartbeat.refuse(m.HeartbeatRequest(), CONTEXT, code).error_code == code

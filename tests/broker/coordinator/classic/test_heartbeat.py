@@ -8,7 +8,7 @@ from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.broker.coordinator.classic.heartbeat import session_of
 from coterie.broker.coordinator.classic.timers import ExpireSession, commit_timers
 from coterie.broker.coordinator.result import Session, Timer
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import (
     SESSION_MS,
     heartbeat,
@@ -164,7 +164,7 @@ def test_a_commit_without_a_member_id_refreshes_no_session(driver: Driver) -> No
 
 
 def session(driver: Driver, member_id: str, generation: int = 1) -> Session | None:
-    request = HeartbeatRequest(
+    request = m.HeartbeatRequest(
         group_id="g", generation_id=generation, member_id=member_id
     )
     return session_of(driver.shard.state, request)

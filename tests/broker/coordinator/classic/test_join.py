@@ -7,8 +7,8 @@ import pytest
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequest
 from tests.broker.coordinator.classic.members import (
     SESSION_MS,
     heartbeat,
@@ -376,7 +376,7 @@ def test_a_rebalance_does_not_wait_for_a_pending_member_that_expired(
 
 def test_a_join_request_of_version_0_is_accepted(driver: Driver) -> None:
     """Send no rebalance timeout, instance id or reason, as in version 0 (G4-03)."""
-    request = JoinGroupRequest(
+    request = m.JoinGroupRequest(
         group_id="g",
         session_timeout_ms=SESSION_MS,
         protocol_type="consumer",

@@ -4,7 +4,7 @@ import pytest
 
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.records import GroupMetadataValue
-from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import (
     codes,
     heartbeat,
@@ -194,7 +194,7 @@ def test_leaving_an_unknown_group_returns_unknown_member_id_for_each_member(
 def test_leave_group_before_version_3_has_a_top_level_error(
     driver: Driver, version: int
 ) -> None:
-    request = LeaveGroupRequest(group_id="other", member_id="a")
+    request = m.LeaveGroupRequest(group_id="other", member_id="a")
     assert driver.send(request, version=version).error == 25
 
 
@@ -204,7 +204,7 @@ def test_leave_group_before_version_3_removes_one_member(
     driver: Driver, version: int
 ) -> None:
     leader, follower = stable_group(driver)
-    request = LeaveGroupRequest(group_id="g", member_id=follower)
+    request = m.LeaveGroupRequest(group_id="g", member_id=follower)
     assert driver.send(request, version=version).error == 0
     assert list(driver.groups["g"].members) == [leader]
     assert driver.send(request, version=version).error == 25
@@ -212,7 +212,7 @@ def test_leave_group_before_version_3_removes_one_member(
 
 @pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
-    assert driver.send(LeaveGroupRequest(group_id="")).error == 24
+    assert driver.send(m.LeaveGroupRequest(group_id="")).error == 24
 
 
 def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, Member
 from coterie.settings import Settings
 from coterie.testing.invariants import check_classic_group
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import (
     REBALANCE_MS,
     SESSION_MS,
@@ -129,7 +128,7 @@ class Life:
     def _heartbeat(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> None:
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id="g",
             generation_id=generation,
             member_id=member_id,
@@ -141,9 +140,9 @@ class Life:
         if self.ids:
             chosen = [self.ids[-1 - who % len(self.ids)], *self.ids[: int(two)]]
             identities = [
-                MemberIdentity(member_id=m, group_instance_id=i) for m, i in chosen
+                m.MemberIdentity(member_id=m, group_instance_id=i) for m, i in chosen
             ]
-            self.driver.send(LeaveGroupRequest(group_id="g", members=identities))
+            self.driver.send(m.LeaveGroupRequest(group_id="g", members=identities))
 
     def wait(self, ms: int) -> None:
         self.driver.advance(ms)

@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
 from tests.broker.coordinator.driver import Sent
 
@@ -25,9 +15,9 @@ COMPUTATION = ("computation", "g")
 Plan = Mapping[str, Mapping[str, Sequence[int]]]
 
 
-def offer(name: str = "mine", **fields: Any) -> ClientAssignor:
+def offer(name: str = "mine", **fields: Any) -> m.ClientAssignor:
     versions = {"minimum_version": 0, "maximum_version": 5, "metadata_version": 1}
-    return ClientAssignor(name=name, **{**versions, **fields})
+    return m.ClientAssignor(name=name, **{**versions, **fields})
 
 
 class Computing(GroupDriver):
@@ -48,7 +38,7 @@ class Computing(GroupDriver):
     def prepare(self, who: str, epoch: int | None = None, group: str = "g") -> Sent:
         epoch = self.member(who).epoch if epoch is None else epoch
         return self.send(
-            ConsumerGroupPrepareAssignmentRequest(
+            m.ConsumerGroupPrepareAssignmentRequest(
                 group_id=group, member_id=who, member_epoch=epoch
             )
         )
@@ -57,10 +47,10 @@ class Computing(GroupDriver):
         self, who: str, plan: Plan, *, epoch: int | None = None, **fields: Any
     ) -> Sent:
         members = [
-            InstalledMember(
+            m.InstalledMember(
                 member_id=member_id,
                 partitions=[
-                    TopicPartitions(topic_id=topic_id(topic), partitions=[*some])
+                    m.TopicPartitions(topic_id=topic_id(topic), partitions=[*some])
                     for topic, some in given.items()
                 ],
                 metadata_version=1,
@@ -76,5 +66,7 @@ class Computing(GroupDriver):
             **fields,
         }
         return self.send(
-            ConsumerGroupInstallAssignmentRequest(group_id="g", member_id=who, **values)
+            m.ConsumerGroupInstallAssignmentRequest(
+                group_id="g", member_id=who, **values
+            )
         )

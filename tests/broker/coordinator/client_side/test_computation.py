@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ClientAssignor
 from tests.broker.coordinator.client_side.computing import (
     COMPUTATION,
     ON,
@@ -161,7 +161,7 @@ def test_an_assignor_error_is_reported_to_all_members(settled: Computing) -> Non
     ],
 )
 def test_any_change_of_the_client_assignors_bumps_the_group_epoch_once(
-    settled: Computing, offers: list[ClientAssignor], bumps: int
+    settled: Computing, offers: list[m.ClientAssignor], bumps: int
 ) -> None:
     before = settled.group.epoch
     settled.beat("m", client_assignors=offers)
@@ -180,7 +180,7 @@ def test_any_change_of_the_client_assignors_bumps_the_group_epoch_once(
     ],
 )
 def test_an_assignor_without_a_common_version_is_unsupported(
-    driver: Computing, bad: ClientAssignor
+    driver: Computing, bad: m.ClientAssignor
 ) -> None:
     driver.enter("m")
     assert driver.enter("n", offers=[bad]).error == ErrorCode.UNSUPPORTED_ASSIGNOR

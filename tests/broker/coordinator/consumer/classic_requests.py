@@ -6,13 +6,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
 from tests.broker.coordinator.classic.members import join, sync
 from tests.broker.coordinator.consumer.groups import GroupDriver, Owned
 from tests.broker.coordinator.driver import Sent
@@ -25,7 +20,7 @@ def subscribes(
     **subscription_fields: Any,
 ) -> bytes:
     """Return an encoded subscription, as in the metadata of a JoinGroup request."""
-    value = ConsumerProtocolSubscription(
+    value = m.ConsumerProtocolSubscription(
         topics=list(topics), owned_partitions=_named(owned or {}), **subscription_fields
     )
     return struct.pack(">h", version) + encode(value, version)
@@ -33,7 +28,7 @@ def subscribes(
 
 def assigns(owned: Owned, *, user_data: bytes | None = None) -> bytes:
     """Return an encoded assignment, as a leader sends it in a SyncGroup request."""
-    value = ConsumerProtocolAssignment(
+    value = m.ConsumerProtocolAssignment(
         assigned_partitions=_named(owned), user_data=user_data
     )
     return struct.pack(">h", 1) + encode(value, 1)
@@ -42,24 +37,24 @@ def assigns(owned: Owned, *, user_data: bytes | None = None) -> bytes:
 def assigned(data: bytes) -> dict[str, list[int]]:
     """Return the partitions of an encoded assignment by topic name."""
     version = struct.unpack_from(">h", data)[0]
-    value, end = decode(ConsumerProtocolAssignment, version, data, 2)
+    value, end = decode(m.ConsumerProtocolAssignment, version, data, 2)
     assert end == len(data)
     return {each.topic: each.partitions for each in value.assigned_partitions}
 
 
-def _named(owned: Owned) -> list[ConsumerProtocolTopicPartitions]:
+def _named(owned: Owned) -> list[m.ConsumerProtocolTopicPartitions]:
     return [
-        ConsumerProtocolTopicPartitions(topic=topic, partitions=list(some))
+        m.ConsumerProtocolTopicPartitions(topic=topic, partitions=list(some))
         for topic, some in owned.items()
     ]
 
 
 def offers(
     *topics: str, names: Sequence[str] = ("range",), **subscription_fields: Any
-) -> list[JoinGroupRequestProtocol]:
+) -> list[m.JoinGroupRequestProtocol]:
     """Return the protocols of a JoinGroup request, all with the same subscription."""
     data = subscribes(*topics, **subscription_fields)
-    return [JoinGroupRequestProtocol(name=name, metadata=data) for name in names]
+    return [m.JoinGroupRequestProtocol(name=name, metadata=data) for name in names]
 
 
 def classic_group(

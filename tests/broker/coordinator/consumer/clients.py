@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.broker.coordinator.classic.members import join_request, leave, sync
 from tests.broker.coordinator.consumer.classic_requests import assigned, assigns, offers
 from tests.broker.coordinator.consumer.groups import GroupDriver
@@ -142,7 +141,7 @@ class OldClient:
         self.owned = given
 
     def _heartbeat(self) -> None:
-        request = HeartbeatRequest(
+        request = m.HeartbeatRequest(
             group_id="g",
             member_id=self.member_id,
             generation_id=self.generation,
@@ -165,7 +164,7 @@ def _shared(members: list[Any], eager: bool) -> dict[str, bytes]:
     """
     claims: dict[int, str] = {}
     for member in members:
-        subscription, _ = decode(ConsumerProtocolSubscription, 1, member.metadata, 2)
+        subscription, _ = decode(m.ConsumerProtocolSubscription, 1, member.metadata, 2)
         for topic in subscription.owned_partitions:
             claims.update(dict.fromkeys(topic.partitions, member.member_id))
     given: dict[str, list[int]] = {member.member_id: [] for member in members}

@@ -12,11 +12,8 @@ from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.result import Record, may_describe_all
 from coterie.settings import Settings
 from coterie.types import TopicId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
 from tests.broker.coordinator.driver import Sent, Topics
 from tests.broker.coordinator.shard_driver import ShardDriver
 
@@ -98,11 +95,11 @@ class GroupDriver(ShardDriver):
         topics = None
         if owned is not None:
             topics = [
-                TopicPartitions(topic_id=topic_id(name), partitions=list(some))
+                m.TopicPartitions(topic_id=topic_id(name), partitions=list(some))
                 for name, some in owned.items()
             ]
         fields.setdefault("topic_partitions", topics)
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             member_id=member_id, member_epoch=epoch, **fields
         )
         return self.send(request, version=version)

@@ -9,8 +9,8 @@ import pytest
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
 from tests.broker.coordinator.classic.members import (
     heartbeat,
     join,
@@ -101,7 +101,7 @@ def test_only_the_subscription_of_the_first_protocol_is_read(
     driver: GroupDriver,
 ) -> None:
     (good,) = offers("foo")
-    bad = JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
+    bad = m.JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
     answer = joins(driver, member_id="c", protocols=[good, bad])
     assert (answer.error, answer.response.protocol_name) == (0, "range")
     assert driver.member("c").topic_names == ("foo",)
@@ -265,13 +265,13 @@ def test_a_later_subscription_version_is_decoded_as_the_latest_supported_version
     driver: GroupDriver,
 ) -> None:
     data = offers("foo", version=3, rack_id="r")[0].metadata
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\x09" + data[2:])
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\x09" + data[2:])
     member_id = joins(driver, protocols=[protocol]).response.member_id
     assert driver.member(member_id).rack_id == "r"
 
 
 def test_a_malformed_subscription_is_refused(driver: GroupDriver) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\1\7")
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\7")
     answer = joins(driver, protocols=[protocol])
     assert answer.error == ErrorCode.UNKNOWN_SERVER_ERROR
     assert not driver.wrote

@@ -9,8 +9,8 @@ import pytest
 
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.leave_group import LeaveGroupRequest
 from tests.broker.coordinator.classic.members import (
     codes,
     heartbeat,
@@ -348,7 +348,7 @@ def test_leaving_an_unknown_classic_member_changes_nothing(driver: GroupDriver) 
 def test_leave_group_before_version_3_removes_one_member(
     driver: GroupDriver, member_id: str, code: int
 ) -> None:
-    request = LeaveGroupRequest(group_id="g", member_id=member_id)
+    request = m.LeaveGroupRequest(group_id="g", member_id=member_id)
     assert driver.send(request, version=2).error == code
     assert ("c" in driver.group.members) is (code != 0)
 

@@ -18,12 +18,8 @@ from coterie.broker.coordinator.records import (
     ConsumerGroupTargetAssignmentMemberValue,
 )
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 from coterie.wire.schema import Struct
 from tests.broker.coordinator.consumer.groups import (
     GroupDriver,
@@ -78,7 +74,7 @@ def test_a_member_that_keeps_its_partitions_advances_without_revoking(
 @pytest.mark.fact("E7-54")
 def test_an_error_response_has_only_a_code_and_a_message(driver: GroupDriver) -> None:
     refused = driver.heartbeat("m", 5).response
-    assert refused == ConsumerGroupHeartbeatResponse(
+    assert refused == m.ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=refused.error_message
     )
     assert refused.error_message
@@ -91,7 +87,7 @@ def test_partitions_that_other_members_must_revoke_are_not_assigned(
     driver.join("m")
     assert received_assignment(driver.join("n")) == {}
     assert driver.group.target("n")
-    assert "pending_topic_partitions" not in fields(Assignment)
+    assert "pending_topic_partitions" not in fields(m.Assignment)
 
 
 @pytest.mark.fact("E7-35", "E7-36")
@@ -109,7 +105,9 @@ def test_fields_omitted_from_a_heartbeat_keep_their_values(driver: GroupDriver) 
 @pytest.mark.fact("E7-35a", "E6-20")
 def test_client_id_and_host_are_always_updated(driver: GroupDriver) -> None:
     driver.join("m")
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+    request = m.ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=1
+    )
     driver.send(request, version=1, client_id="another", client_host="/10.0.0.1")
     assert driver.wrote_types == ["member"]
     member = driver.member("m")

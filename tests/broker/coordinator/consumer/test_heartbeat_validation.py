@@ -8,11 +8,8 @@ import pytest
 
 from coterie.broker.coordinator.consumer.heartbeat import check_heartbeat
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
 
 ASSIGNORS = ("uniform", "range")
 JOIN: dict[str, Any] = {
@@ -24,11 +21,11 @@ JOIN: dict[str, Any] = {
     "topic_partitions": [],
 }
 STAY: dict[str, Any] = {"group_id": "group", "member_id": "m", "member_epoch": 5}
-OWNED = [TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
+OWNED = [m.TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
 
 
 def check(fields: dict[str, Any], api_version: int = 0, **changed: Any) -> None:
-    request = ConsumerGroupHeartbeatRequest(**{**fields, **changed})
+    request = m.ConsumerGroupHeartbeatRequest(**{**fields, **changed})
     check_heartbeat(request, api_version=api_version, assignors=ASSIGNORS)
 
 
@@ -78,7 +75,7 @@ def test_a_join_without_a_rebalance_timeout_is_refused() -> None:
 @pytest.mark.fact("H-01d", "E7-10")
 @pytest.mark.parametrize("owned", [None, OWNED])
 def test_a_joining_member_must_send_empty_owned_partitions(
-    owned: list[TopicPartitions],
+    owned: list[m.TopicPartitions],
 ) -> None:
     assert "TopicPartitions" in invalid(JOIN, topic_partitions=owned)
 

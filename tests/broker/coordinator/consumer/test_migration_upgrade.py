@@ -11,8 +11,8 @@ from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.consumer.topics import hash_of_topics
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequestProtocol
 from tests.broker.coordinator.classic.members import (
     heartbeat,
     join,
@@ -298,15 +298,15 @@ def test_a_stable_group_with_a_malformed_subscription_is_not_upgraded(
 def test_a_group_with_a_malformed_subscription_is_not_upgraded(
     driver: GroupDriver, metadata: bytes
 ) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=metadata)
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=metadata)
     joining_group(driver, protocols=[protocol])
     assert is_refused(driver.join("m"))
 
 
 def replace_name(
-    offer: JoinGroupRequestProtocol, name: str
-) -> JoinGroupRequestProtocol:
-    return JoinGroupRequestProtocol(name=name, metadata=offer.metadata)
+    offer: m.JoinGroupRequestProtocol, name: str
+) -> m.JoinGroupRequestProtocol:
+    return m.JoinGroupRequestProtocol(name=name, metadata=offer.metadata)
 
 
 @pytest.mark.fact("E20-12")
@@ -373,7 +373,7 @@ def test_an_upgraded_group_has_the_hash_of_its_topics(driver: GroupDriver) -> No
 
 @pytest.mark.fact("E20-12a")
 def test_only_the_chosen_protocol_has_to_be_decodable(driver: GroupDriver) -> None:
-    bad = JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
+    bad = m.JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
     (leader,) = joining_group(driver, 1, protocols=[*offers("foo"), bad])
     given = assigns({"foo": [0]})
     assert not sync(driver, leader, assignments={leader: given}).error

@@ -19,9 +19,7 @@ from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import ConsumerGroupTargetAssignmentMetadataKey
 from coterie.broker.coordinator.result import Context, Record, Result
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
@@ -201,7 +199,7 @@ def test_a_join_or_leave_reads_and_writes_only_members_with_another_target(
     driver = planned_group("a", "b", "c")
     if epoch == LEAVE_EPOCH:
         driver.heartbeat("c", epoch)
-        request: Any = ConsumerGroupHeartbeatRequest(
+        request: Any = m.ConsumerGroupHeartbeatRequest(
             group_id=driver.group_id, member_id="a", member_epoch=driver.group.epoch - 1
         )
     else:

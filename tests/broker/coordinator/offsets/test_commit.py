@@ -12,7 +12,7 @@ from coterie.broker.coordinator.records import (
     OffsetCommitValue,
 )
 from coterie.broker.coordinator.result import Record
-from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import (
     SESSION_MS,
     join,
@@ -116,7 +116,7 @@ def test_a_commit_without_a_generation_creates_a_simple_group(
     driver: ShardDriver,
 ) -> None:
     assert driver.commit({T0: 5}) == {T0: 0}
-    [listed] = driver.send(ListGroupsRequest()).response.groups
+    [listed] = driver.send(m.ListGroupsRequest()).response.groups
     assert (listed.group_id, listed.protocol_type) == ("g", "")
     assert driver.groups["g"].is_simple
 

@@ -12,12 +12,8 @@ from coterie.broker.coordinator.offsets.committed import (
     unpack,
 )
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-)
 from tests.broker.coordinator.classic.members import stable_group
 from tests.broker.coordinator.shard_driver import WEEK_MS, ShardDriver
 
@@ -59,10 +55,10 @@ def test_fetching_an_empty_topic_list_returns_no_partitions(
 
 @pytest.mark.fact("A-22", "A-30", "A-32")
 def test_a_response_with_a_group_error_has_no_partitions(driver: ShardDriver) -> None:
-    request = FetchOffsets(OffsetFetchRequestGroup(group_id="g", topics=[]))
+    request = FetchOffsets(m.OffsetFetchRequestGroup(group_id="g", topics=[]))
     context = driver._context(1, 9, "", "")
     refusal = driver.shard.refuse(request, context, ErrorCode.NOT_COORDINATOR)
-    assert refusal == OffsetFetchResponseGroup(group_id="g", error_code=16)
+    assert refusal == m.OffsetFetchResponseGroup(group_id="g", error_code=16)
 
 
 def test_a_fetch_returns_offset_leader_epoch_and_metadata(driver: ShardDriver) -> None:
@@ -178,7 +174,7 @@ def test_an_offset_of_an_older_topic_id_is_not_returned(
     driver.end_transaction(commit=True)
     recreated = b"T" * 16
     driver.topics.topic_name = lambda topic_id: "t"  # type: ignore[method-assign]
-    asked = OffsetFetchRequestTopics(topic_id=recreated, partition_indexes=[0, 2])
+    asked = m.OffsetFetchRequestTopics(topic_id=recreated, partition_indexes=[0, 2])
     [topic] = driver.fetch([asked], version=10).topics
     # The transactional record of partition 0 has no topic id.
     assert [each.committed_offset for each in topic.partitions] == [5, -1]

@@ -16,7 +16,7 @@ from coterie.broker.coordinator.consumer.member import (
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.result import Result
-from coterie.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from coterie.wire import messages as m
 from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
 
 FOO = topic_id("foo")
@@ -86,7 +86,7 @@ def fetch(
 ) -> int:
     """Fetch all offsets as a member; return the error code."""
     asked = {"group_id": "g", "topics": None, **options}
-    group = OffsetFetchRequestGroup(member_id=member_id, member_epoch=epoch, **asked)
+    group = m.OffsetFetchRequestGroup(member_id=member_id, member_epoch=epoch, **asked)
     code: int = driver.send(FetchOffsets(group), version=9).error
     return code
 

@@ -26,13 +26,9 @@ from coterie.broker.coordinator.offsets.plain import (
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.result import Context, Origin, Record, Result
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.generated import COMPILED
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from coterie.wire.plain_commit import read_plain_commit, write_plain_response
 from coterie.wire.record_batch import (
     HEADER_BYTES,
@@ -74,9 +70,9 @@ def world() -> World:
 
 def topics(
     names: st.SearchStrategy[str], indexes: st.SearchStrategy[int]
-) -> st.SearchStrategy[OffsetCommitRequestTopic]:
+) -> st.SearchStrategy[m.OffsetCommitRequestTopic]:
     partitions = st.builds(
-        OffsetCommitRequestPartition,
+        m.OffsetCommitRequestPartition,
         partition_index=indexes,
         committed_offset=st.integers(-1, 2**63 - 1),
         committed_leader_epoch=st.integers(-1, 2**31 - 1),
@@ -86,10 +82,12 @@ def topics(
 
 
 def named_topic(
-    name: str, partitions: list[OffsetCommitRequestPartition]
-) -> OffsetCommitRequestTopic:
+    name: str, partitions: list[m.OffsetCommitRequestPartition]
+) -> m.OffsetCommitRequestTopic:
     topic_id = name.encode()[:16].ljust(16, b"\0")
-    return OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
+    return m.OffsetCommitRequestTopic(
+        name=name, topic_id=topic_id, partitions=partitions
+    )
 
 
 class Caller(NamedTuple):
@@ -126,17 +124,17 @@ any_topics = topics(st.sampled_from([*COUNTS, "gone"]), st.integers(-1, 5))
 
 
 @st.composite
-def commits(draw: st.DrawFn) -> OffsetCommitRequest:
+def commits(draw: st.DrawFn) -> m.OffsetCommitRequest:
     mostly = st.sampled_from([True, True, True, False])
     callers = st.sampled_from(valid_callers()) if draw(mostly) else any_caller
     wanted = known_topics | large_topics if draw(mostly) else any_topics
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         **draw(callers)._asdict(), topics=draw(st.lists(wanted, max_size=4))
     )
 
 
 def reference(
-    driver: ShardDriver, request: OffsetCommitRequest, context: Context
+    driver: ShardDriver, request: m.OffsetCommitRequest, context: Context
 ) -> Result | None:
     """Return the general result; None if it has any error."""
     try:
@@ -151,7 +149,7 @@ def reference(
 
 def plain_result(
     driver: ShardDriver,
-    request: OffsetCommitRequest,
+    request: m.OffsetCommitRequest,
     version: int,
     base_offset: int,
     first_delta: int = 0,
@@ -168,11 +166,11 @@ def plain_result(
 
 @given(commits(), st.integers(8, 10), st.integers(0, 2**40), st.integers(-5, 5))
 def test_a_plain_commit_has_the_effects_of_the_general_one(
-    request: OffsetCommitRequest, version: int, base_offset: int, ahead_ms: int
+    request: m.OffsetCommitRequest, version: int, base_offset: int, ahead_ms: int
 ) -> None:
     driver = world().driver
     driver.wall_ahead_ms = ahead_ms
-    request, _ = decode(OffsetCommitRequest, version, encode(request, version))
+    request, _ = decode(m.OffsetCommitRequest, version, encode(request, version))
     result, response, context = plain_result(driver, request, version, base_offset)
     general = reference(driver, request, context)
     if result is None:
@@ -206,8 +204,10 @@ def test_no_valid_commit_needs_the_general_path(number: int, version: int) -> No
     caller = valid_callers()[number]
     if (caller.group_id, version) == ("k", 8):
         return  # refused: member epochs came with version 9
-    row = OffsetCommitRequestPartition(partition_index=3, committed_metadata="")
-    request = OffsetCommitRequest(**caller._asdict(), topics=[named_topic("t", [row])])
+    row = m.OffsetCommitRequestPartition(partition_index=3, committed_metadata="")
+    request = m.OffsetCommitRequest(
+        **caller._asdict(), topics=[named_topic("t", [row])]
+    )
     result, _, _ = plain_result(world().driver, request, version, 7)
     assert result is not None
     assert result.record_count == 1
@@ -251,13 +251,13 @@ def commit_of(
     """Return the plain result of a commit of many partitions, and the general one's
     records."""
     rows = [
-        OffsetCommitRequestPartition(
+        m.OffsetCommitRequestPartition(
             partition_index=at, committed_offset=at, committed_metadata=""
         )
         for at in range(count)
     ]
-    request = OffsetCommitRequest(
-        group_id="s", topics=[OffsetCommitRequestTopic(name="u", partitions=rows)]
+    request = m.OffsetCommitRequest(
+        group_id="s", topics=[m.OffsetCommitRequestTopic(name="u", partitions=rows)]
     )
     driver = world().driver
     result, _, context = plain_result(driver, request, 9, base_offset, first_delta)

@@ -5,20 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
-from coterie.wire.messages import alter_partition_reassignments as reassign
-from coterie.wire.messages import alter_replica_log_dirs as move
-from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from coterie.wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    ProducersTopicRequest,
-)
-from coterie.wire.messages.describe_quorum import DescribeQuorumRequest
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
-from coterie.wire.messages.elect_leaders import ElectedTopic, ElectLeadersRequest
-from coterie.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-)
-from coterie.wire.messages.list_transactions import ListTransactionsRequest
+from coterie.wire import messages as m
 from tests.broker.server.apis.acl_rows import (
     NO_CLUSTER,
     NO_TOPIC,
@@ -49,7 +36,7 @@ def reassigned(response: Any) -> tuple[int, dict[str, int]]:
 ROWS: Final = [
     Row(
         "DescribeLogDirs",
-        lambda _: DescribeLogDirsRequest(topics=None),
+        lambda _: m.DescribeLogDirsRequest(topics=None),
         lambda response: (top(response), len(response.results)),
         (0, 1),
         {cluster(DESCRIBE): (NO_CLUSTER, 0)},
@@ -57,11 +44,11 @@ ROWS: Final = [
     ),
     Row(
         "AlterReplicaLogDirs",
-        lambda _: move.AlterReplicaLogDirsRequest(
+        lambda _: m.AlterReplicaLogDirsRequest(
             dirs=[
-                move.AlterReplicaLogDir(
+                m.AlterReplicaLogDir(
                     path="/nowhere",
-                    topics=[move.AlterReplicaLogDirTopic(name="t", partitions=[0])],
+                    topics=[m.AlterReplicaLogDirTopic(name="t", partitions=[0])],
                 )
             ]
         ),
@@ -72,8 +59,8 @@ ROWS: Final = [
     ),
     Row(
         "ElectLeaders",
-        lambda _: ElectLeadersRequest(
-            topic_partitions=[ElectedTopic(topic="t", partitions=[0])]
+        lambda _: m.ElectLeadersRequest(
+            topic_partitions=[m.ElectedTopic(topic="t", partitions=[0])]
         ),
         elected,
         (0, {"t": 0}),
@@ -82,11 +69,11 @@ ROWS: Final = [
     ),
     Row(
         "AlterPartitionReassignments",
-        lambda _: reassign.AlterPartitionReassignmentsRequest(
+        lambda _: m.AlterPartitionReassignmentsRequest(
             topics=[
-                reassign.ReassignableTopic(
+                m.ReassignableTopic(
                     name="t",
-                    partitions=[reassign.ReassignablePartition(partition_index=0)],
+                    partitions=[m.ReassignablePartition(partition_index=0)],
                 )
             ]
         ),
@@ -97,7 +84,7 @@ ROWS: Final = [
     ),
     Row(
         "ListPartitionReassignments",
-        lambda _: ListPartitionReassignmentsRequest(),
+        lambda _: m.ListPartitionReassignmentsRequest(),
         top,
         0,
         {cluster(DESCRIBE): NO_CLUSTER},
@@ -105,7 +92,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeQuorum",
-        lambda _: DescribeQuorumRequest(),
+        lambda _: m.DescribeQuorumRequest(),
         top,
         0,
         {cluster(DESCRIBE): NO_CLUSTER},
@@ -113,9 +100,9 @@ ROWS: Final = [
     ),
     Row(
         "DescribeProducers",
-        lambda _: DescribeProducersRequest(
+        lambda _: m.DescribeProducersRequest(
             topics=[
-                ProducersTopicRequest(name=name, partition_indexes=[0])
+                m.ProducersTopicRequest(name=name, partition_indexes=[0])
                 for name in ("t", "u")
             ]
         ),
@@ -126,7 +113,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeTransactions",
-        lambda _: DescribeTransactionsRequest(transactional_ids=["x", "y"]),
+        lambda _: m.DescribeTransactionsRequest(transactional_ids=["x", "y"]),
         lambda response: by_name(response.transaction_states, "transactional_id"),
         {"x": 0, "y": NO_TRANSACTION},
         {transaction(DESCRIBE): {"x": NO_TRANSACTION, "y": NO_TRANSACTION}},
@@ -134,7 +121,7 @@ ROWS: Final = [
     ),
     Row(
         "ListTransactions",
-        lambda _: ListTransactionsRequest(),
+        lambda _: m.ListTransactionsRequest(),
         lambda response: refusal(response.error_code),
         0,
         {},

@@ -5,37 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
-from coterie.wire.messages import alter_configs
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-    QuotaOperation,
-)
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-)
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.describe_acls import DescribeAclsRequest
-from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.broker.server.apis.acl_rows import (
     NO_CLUSTER,
     NO_GROUP,
@@ -60,10 +31,10 @@ DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = Operation.ALTER_CONFIGS
 
 
-def configs(*resources: tuple[ConfigResourceType, str]) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest(
+def configs(*resources: tuple[ConfigResourceType, str]) -> m.DescribeConfigsRequest:
+    return m.DescribeConfigsRequest(
         resources=[
-            DescribeConfigsResource(
+            m.DescribeConfigsResource(
                 resource_type=kind, resource_name=name, configuration_keys=None
             )
             for kind, name in resources
@@ -77,25 +48,25 @@ def configured(response: Any) -> object:
 
 def alter(
     kind: ConfigResourceType, name: str, key: str, value: str
-) -> IncrementalAlterConfigsRequest:
-    change = IncrementalAlterableConfig(name=key, value=value)
-    resource = IncrementalAlterConfigsResource(
+) -> m.IncrementalAlterConfigsRequest:
+    change = m.IncrementalAlterableConfig(name=key, value=value)
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=kind, resource_name=name, configs=[change]
     )
-    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+    return m.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
 
 
 def altered(response: Any) -> object:
     return by_name(response.responses, "resource_name")
 
 
-def replace(name: str, key: str, value: str) -> alter_configs.AlterConfigsRequest:
-    resource = alter_configs.AlterConfigsResource(
+def replace(name: str, key: str, value: str) -> m.AlterConfigsRequest:
+    resource = m.AlterConfigsResource(
         resource_type=ConfigResourceType.TOPIC,
         resource_name=name,
-        configs=[alter_configs.AlterableConfig(name=key, value=value)],
+        configs=[m.AlterableConfig(name=key, value=value)],
     )
-    return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=True)
+    return m.AlterConfigsRequest(resources=[resource], validate_only=True)
 
 
 def cluster_seen(response: Any) -> bool:
@@ -103,7 +74,7 @@ def cluster_seen(response: Any) -> bool:
     return bool(response.cluster_authorized_operations >> DESCRIBE & 1)
 
 
-ANYTHING: Final = AclCreation(
+ANYTHING: Final = m.AclCreation(
     resource_type=3,
     resource_name="z",
     principal="User:z",
@@ -177,7 +148,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeCluster",
-        lambda _: DescribeClusterRequest(include_cluster_authorized_operations=True),
+        lambda _: m.DescribeClusterRequest(include_cluster_authorized_operations=True),
         lambda response: (top(response), cluster_seen(response)),
         (0, True),
         {cluster(DESCRIBE): (0, False)},
@@ -196,7 +167,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeAcls",
-        lambda _: DescribeAclsRequest(**NOTHING),
+        lambda _: m.DescribeAclsRequest(**NOTHING),
         top,
         0,
         {cluster(DESCRIBE): NO_CLUSTER},
@@ -204,7 +175,7 @@ ROWS: Final = [
     ),
     Row(
         "CreateAcls",
-        lambda _: CreateAclsRequest(creations=[ANYTHING] * 2),
+        lambda _: m.CreateAclsRequest(creations=[ANYTHING] * 2),
         lambda response: [refusal(found.error_code) for found in response.results],
         [0, 0],
         {cluster(ALTER): [NO_CLUSTER] * 2},
@@ -212,7 +183,7 @@ ROWS: Final = [
     ),
     Row(
         "DeleteAcls",
-        lambda _: DeleteAclsRequest(filters=[DeleteAclsFilter(**NOTHING)] * 2),
+        lambda _: m.DeleteAclsRequest(filters=[m.DeleteAclsFilter(**NOTHING)] * 2),
         lambda response: [
             refusal(found.error_code) for found in response.filter_results
         ],
@@ -230,7 +201,9 @@ ROWS: Final = [
     ),
     Row(
         "ListConfigResources",
-        lambda _: ListConfigResourcesRequest(resource_types=[ConfigResourceType.GROUP]),
+        lambda _: m.ListConfigResourcesRequest(
+            resource_types=[ConfigResourceType.GROUP]
+        ),
         top,
         0,
         {cluster(DESCRIBE_CONFIGS): NO_CLUSTER},
@@ -238,7 +211,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeClientQuotas",
-        lambda _: DescribeClientQuotasRequest(),
+        lambda _: m.DescribeClientQuotasRequest(),
         top,
         0,
         {cluster(DESCRIBE_CONFIGS): NO_CLUSTER},
@@ -246,11 +219,13 @@ ROWS: Final = [
     ),
     Row(
         "AlterClientQuotas",
-        lambda _: AlterClientQuotasRequest(
+        lambda _: m.AlterClientQuotasRequest(
             entries=[
-                QuotaAlteration(
-                    entity=[AlteredQuotaEntity(entity_type="user", entity_name="none")],
-                    ops=[QuotaOperation(key="producer_byte_rate", remove=True)],
+                m.QuotaAlteration(
+                    entity=[
+                        m.AlteredQuotaEntity(entity_type="user", entity_name="none")
+                    ],
+                    ops=[m.QuotaOperation(key="producer_byte_rate", remove=True)],
                 )
             ]
         ),
@@ -261,7 +236,9 @@ ROWS: Final = [
     ),
     Row(
         "DescribeUserScramCredentials",
-        lambda _: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),
+        lambda _: m.DescribeUserScramCredentialsRequest(
+            users=[m.UserName(name="nobody")]
+        ),
         top,
         0,
         {cluster(DESCRIBE): NO_CLUSTER},
@@ -269,8 +246,8 @@ ROWS: Final = [
     ),
     Row(
         "AlterUserScramCredentials",
-        lambda _: AlterUserScramCredentialsRequest(
-            deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)]
+        lambda _: m.AlterUserScramCredentialsRequest(
+            deletions=[m.ScramCredentialDeletion(name="nobody", mechanism=1)]
         ),
         lambda response: by_name(response.results, "user"),
         {"nobody": 0},

@@ -5,37 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from coterie.wire import messages as m
 from tests.broker.server.apis.acl_rows import (
     NO_CLUSTER,
     NO_GROUP,
@@ -57,12 +27,16 @@ READ, WRITE = Operation.READ, Operation.WRITE
 NOT_ATTEMPTED: Final = 55
 
 
-def add_partitions(version: int) -> AddPartitionsToTxnRequest:
-    topics = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "u")]
+def add_partitions(version: int) -> m.AddPartitionsToTxnRequest:
+    topics = [
+        m.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "u")
+    ]
     if version > 3:
-        transaction = AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
-        return AddPartitionsToTxnRequest(transactions=[transaction])
-    return AddPartitionsToTxnRequest(
+        transaction = m.AddPartitionsToTxnTransaction(
+            transactional_id="x", topics=topics
+        )
+        return m.AddPartitionsToTxnRequest(transactions=[transaction])
+    return m.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x", v3_and_below_topics=topics
     )
 
@@ -75,23 +49,24 @@ def partitions_added(response: Any) -> object:
     )
 
 
-def txn_commit() -> TxnOffsetCommitRequest:
-    part = TxnOffsetCommitRequestPartition(committed_metadata="")
+def txn_commit() -> m.TxnOffsetCommitRequest:
+    part = m.TxnOffsetCommitRequestPartition(committed_metadata="")
     topics = [
-        TxnOffsetCommitRequestTopic(name=name, partitions=[part]) for name in ("t", "u")
+        m.TxnOffsetCommitRequestTopic(name=name, partitions=[part])
+        for name in ("t", "u")
     ]
-    return TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics)
+    return m.TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics)
 
 
 OF_MEMBERS = [
     Row(
         "JoinGroup",
-        lambda _: JoinGroupRequest(
+        lambda _: m.JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+            protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
         ),
         lambda response: int(response.error_code),
         79,
@@ -101,7 +76,7 @@ OF_MEMBERS = [
     ),
     Row(
         "SyncGroup",
-        lambda _: SyncGroupRequest(group_id="g", generation_id=1, member_id="m"),
+        lambda _: m.SyncGroupRequest(group_id="g", generation_id=1, member_id="m"),
         lambda response: int(response.error_code),
         25,
         {group(READ): NO_GROUP},
@@ -110,7 +85,7 @@ OF_MEMBERS = [
     ),
     Row(
         "Heartbeat",
-        lambda _: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+        lambda _: m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
         lambda response: int(response.error_code),
         25,
         {group(READ): NO_GROUP},
@@ -119,8 +94,8 @@ OF_MEMBERS = [
     ),
     Row(
         "LeaveGroup",
-        lambda _: LeaveGroupRequest(
-            group_id="g", members=[MemberIdentity(member_id="m")]
+        lambda _: m.LeaveGroupRequest(
+            group_id="g", members=[m.MemberIdentity(member_id="m")]
         ),
         lambda response: (response.error_code, len(response.members)),
         (0, 1),
@@ -130,7 +105,7 @@ OF_MEMBERS = [
     ),
     Row(
         "ConsumerGroupHeartbeat",
-        lambda _: ConsumerGroupHeartbeatRequest(
+        lambda _: m.ConsumerGroupHeartbeatRequest(
             group_id="c", member_id="m", member_epoch=5, subscribed_topic_names=["t"]
         ),
         lambda response: int(response.error_code),
@@ -141,7 +116,7 @@ OF_MEMBERS = [
     ),
     Row(
         "PrepareAssignment",
-        lambda _: ConsumerGroupPrepareAssignmentRequest(group_id="c", member_id="m"),
+        lambda _: m.ConsumerGroupPrepareAssignmentRequest(group_id="c", member_id="m"),
         top,
         0,
         {group(READ, "c"): NO_GROUP},
@@ -151,7 +126,7 @@ OF_MEMBERS = [
     ),
     Row(
         "InstallAssignment",
-        lambda _: ConsumerGroupInstallAssignmentRequest(group_id="c", member_id="m"),
+        lambda _: m.ConsumerGroupInstallAssignmentRequest(group_id="c", member_id="m"),
         top,
         0,
         {group(READ, "c"): NO_GROUP},
@@ -164,7 +139,7 @@ OF_MEMBERS = [
 OF_GROUPS = [
     Row(
         "FindCoordinator",
-        lambda _: FindCoordinatorRequest(coordinator_keys=["g", "none"]),
+        lambda _: m.FindCoordinatorRequest(coordinator_keys=["g", "none"]),
         lambda response: by_name(response.coordinators, "key"),
         {"g": 0, "none": 0},
         {
@@ -176,7 +151,7 @@ OF_GROUPS = [
     ),
     Row(
         "FindCoordinator of one",
-        lambda _: FindCoordinatorRequest(key="g"),
+        lambda _: m.FindCoordinatorRequest(key="g"),
         top,
         0,
         {group(DESCRIBE): NO_GROUP},
@@ -185,7 +160,7 @@ OF_GROUPS = [
     ),
     Row(
         "FindCoordinator of a transaction",
-        lambda _: FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]),
+        lambda _: m.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]),
         lambda response: by_name(response.coordinators, "key"),
         {"x": 0},
         {transaction(DESCRIBE): {"x": NO_TRANSACTION}},
@@ -194,7 +169,7 @@ OF_GROUPS = [
     ),
     Row(
         "FindCoordinator of a share",
-        lambda _: FindCoordinatorRequest(key_type=2, coordinator_keys=["s"]),
+        lambda _: m.FindCoordinatorRequest(key_type=2, coordinator_keys=["s"]),
         lambda response: by_name(response.coordinators, "key"),
         {"s": 0},
         {cluster(Operation.CLUSTER_ACTION): {"s": NO_CLUSTER}},
@@ -203,7 +178,7 @@ OF_GROUPS = [
     ),
     Row(
         "DescribeGroups",
-        lambda _: DescribeGroupsRequest(groups=["g", "none"]),
+        lambda _: m.DescribeGroupsRequest(groups=["g", "none"]),
         lambda response: by_name(response.groups, "group_id"),
         {"g": 0, "none": 0},
         {
@@ -215,7 +190,7 @@ OF_GROUPS = [
     ),
     Row(
         "ConsumerGroupDescribe",
-        lambda _: ConsumerGroupDescribeRequest(group_ids=["c"]),
+        lambda _: m.ConsumerGroupDescribeRequest(group_ids=["c"]),
         lambda response: [
             (refusal(found.error_code), len(found.members)) for found in response.groups
         ],
@@ -226,7 +201,7 @@ OF_GROUPS = [
     ),
     Row(
         "ListGroups",
-        lambda _: ListGroupsRequest(),
+        lambda _: m.ListGroupsRequest(),
         lambda response: (
             top(response),
             {"c", "g"} & {found.group_id for found in response.groups},
@@ -239,7 +214,7 @@ OF_GROUPS = [
     ),
     Row(
         "DeleteGroups",
-        lambda _: DeleteGroupsRequest(groups_names=["none", "gone"]),
+        lambda _: m.DeleteGroupsRequest(groups_names=["none", "gone"]),
         lambda response: {
             found.group_id: int(found.error_code) for found in response.results
         },
@@ -256,7 +231,7 @@ OF_GROUPS = [
 OF_TRANSACTIONS = [
     Row(
         "InitProducerId",
-        lambda _: InitProducerIdRequest(
+        lambda _: m.InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=60_000
         ),
         top,
@@ -267,7 +242,7 @@ OF_TRANSACTIONS = [
     ),
     Row(
         "InitProducerId of a transaction",
-        lambda _: InitProducerIdRequest(
+        lambda _: m.InitProducerIdRequest(
             transactional_id="x", transaction_timeout_ms=60_000
         ),
         top,
@@ -297,7 +272,7 @@ OF_TRANSACTIONS = [
     ),
     Row(
         "AddOffsetsToTxn",
-        lambda _: AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+        lambda _: m.AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
         top,
         0,
         {transaction(WRITE): NO_TRANSACTION, group(READ): NO_GROUP},
@@ -320,7 +295,7 @@ OF_TRANSACTIONS = [
     ),
     Row(
         "EndTxn",
-        lambda _: EndTxnRequest(transactional_id="x"),
+        lambda _: m.EndTxnRequest(transactional_id="x"),
         top,
         0,
         {transaction(WRITE): NO_TRANSACTION},

@@ -5,22 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from coterie.wire import messages as m
 from tests.broker.server.apis.acl_rows import (
     NO_GROUP,
     NO_TOPIC,
@@ -36,28 +21,28 @@ from tests.broker.server.apis.acl_rows import (
 DELETE, DESCRIBE, READ = Operation.DELETE, Operation.DESCRIBE, Operation.READ
 
 
-def commit_topic(name: str, topic_id: bytes = bytes(16)) -> OffsetCommitRequestTopic:
-    part = OffsetCommitRequestPartition(committed_metadata="")
-    return OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=[part])
+def commit_topic(name: str, topic_id: bytes = bytes(16)) -> m.OffsetCommitRequestTopic:
+    part = m.OffsetCommitRequestPartition(committed_metadata="")
+    return m.OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=[part])
 
 
-def commit(place: Place, *, by_id: bool = False) -> OffsetCommitRequest:
+def commit(place: Place, *, by_id: bool = False) -> m.OffsetCommitRequest:
     topics = [
         commit_topic("", place.topic_id(name)) if by_id else commit_topic(name)
         for name in ("t", "u")
     ]
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         group_id="g", generation_id_or_member_epoch=-1, topics=topics
     )
 
 
-def fetch(*names: str) -> OffsetFetchRequest:
+def fetch(*names: str) -> m.OffsetFetchRequest:
     """Return an OffsetFetch of these topics, or of all."""
     topics = [
-        OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in names
+        m.OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in names
     ]
-    asked = OffsetFetchRequestGroup(group_id="g", topics=topics or None)
-    return OffsetFetchRequest(groups=[asked])
+    asked = m.OffsetFetchRequestGroup(group_id="g", topics=topics or None)
+    return m.OffsetFetchRequest(groups=[asked])
 
 
 def fetched(response: Any) -> object:
@@ -65,15 +50,17 @@ def fetched(response: Any) -> object:
     return refusal(found.error_code), by_topic(found.topics)
 
 
-def old_fetch() -> OffsetFetchRequest:
-    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
-    return OffsetFetchRequest(group_id="g", topics=topics)
+def old_fetch() -> m.OffsetFetchRequest:
+    topics = [m.OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+    return m.OffsetFetchRequest(group_id="g", topics=topics)
 
 
-def delete_offsets(group_id: str, *names: str) -> OffsetDeleteRequest:
-    part = OffsetDeleteRequestPartition(partition_index=3)
-    topics = [OffsetDeleteRequestTopic(name=name, partitions=[part]) for name in names]
-    return OffsetDeleteRequest(group_id=group_id, topics=topics)
+def delete_offsets(group_id: str, *names: str) -> m.OffsetDeleteRequest:
+    part = m.OffsetDeleteRequestPartition(partition_index=3)
+    topics = [
+        m.OffsetDeleteRequestTopic(name=name, partitions=[part]) for name in names
+    ]
+    return m.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
 
 ROWS: Final = [
@@ -92,7 +79,7 @@ ROWS: Final = [
     ),
     Row(
         "OffsetCommit of a member that is none",
-        lambda _: OffsetCommitRequest(
+        lambda _: m.OffsetCommitRequest(
             group_id="g",
             generation_id_or_member_epoch=5,
             member_id="m",
@@ -188,12 +175,12 @@ ROWS: Final = [
     ),
     Row(
         "OffsetFetch by id",
-        lambda place: OffsetFetchRequest(
+        lambda place: m.OffsetFetchRequest(
             groups=[
-                OffsetFetchRequestGroup(
+                m.OffsetFetchRequestGroup(
                     group_id="g",
                     topics=[
-                        OffsetFetchRequestTopics(
+                        m.OffsetFetchRequestTopics(
                             topic_id=place.topic_id(name), partition_indexes=[0]
                         )
                         for name in ("t", "u")

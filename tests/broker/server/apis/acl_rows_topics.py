@@ -5,38 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import (
     NO_PRODUCER,
     TRANSACTIONAL,
@@ -77,7 +46,7 @@ def each_topic(operation: Operation) -> dict[Right, object]:
 
 def produce(
     place: Place, transactional_id: str | None = None, *, by_id: bool = False
-) -> ProduceRequest:
+) -> m.ProduceRequest:
     is_transactional = transactional_id is not None
     batch = encode_batch(
         [LogRecord(0, 1, b"k", b"v")],
@@ -85,14 +54,14 @@ def produce(
         producer=Producer(77, 0, 0) if is_transactional else NO_PRODUCER,
     )
     topics = [
-        TopicProduceData(
+        m.TopicProduceData(
             name="" if by_id else name,
             topic_id=place.topic_id(name) if by_id else bytes(16),
-            partition_data=[PartitionProduceData(index=0, records=batch)],
+            partition_data=[m.PartitionProduceData(index=0, records=batch)],
         )
         for name in ("t", "u")
     ]
-    return ProduceRequest(
+    return m.ProduceRequest(
         transactional_id=transactional_id, acks=-1, timeout_ms=5_000, topic_data=topics
     )
 
@@ -101,29 +70,29 @@ def produced(response: Any) -> object:
     return by_topic(response.responses, "partition_responses")
 
 
-def fetch(place: Place, version: int) -> FetchRequest:
+def fetch(place: Place, version: int) -> m.FetchRequest:
     topics = [
-        FetchTopic(
+        m.FetchTopic(
             topic=name if version < 13 else "",
             topic_id=place.topic_id(name) if version >= 13 else bytes(16),
-            partitions=[FetchPartition(partition=3, partition_max_bytes=1_000)],
+            partitions=[m.FetchPartition(partition=3, partition_max_bytes=1_000)],
         )
         for name in ("t", "u")
     ]
-    return FetchRequest(max_bytes=1_000, topics=topics)
+    return m.FetchRequest(max_bytes=1_000, topics=topics)
 
 
-def list_offsets(*names: str) -> ListOffsetsRequest:
+def list_offsets(*names: str) -> m.ListOffsetsRequest:
     topics = [
-        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(timestamp=-1)])
+        m.ListOffsetsTopic(name=name, partitions=[m.ListOffsetsPartition(timestamp=-1)])
         for name in names
     ]
-    return ListOffsetsRequest(replica_id=-1, topics=topics)
+    return m.ListOffsetsRequest(replica_id=-1, topics=topics)
 
 
-def metadata(*names: str, create: bool = False, **options: Any) -> MetadataRequest:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    return MetadataRequest(
+def metadata(*names: str, create: bool = False, **options: Any) -> m.MetadataRequest:
+    topics = [m.MetadataRequestTopic(name=name) for name in names]
+    return m.MetadataRequest(
         topics=topics or None, allow_auto_topic_creation=create, **options
     )
 
@@ -134,8 +103,8 @@ def described(response: Any) -> object:
     )
 
 
-def delete_topics(*topics: DeleteTopicState) -> DeleteTopicsRequest:
-    return DeleteTopicsRequest(topics=[*topics], timeout_ms=5_000)
+def delete_topics(*topics: m.DeleteTopicState) -> m.DeleteTopicsRequest:
+    return m.DeleteTopicsRequest(topics=[*topics], timeout_ms=5_000)
 
 
 OF_DATA = [
@@ -189,11 +158,11 @@ OF_DATA = [
     ),
     Row(
         "OffsetForLeaderEpoch",
-        lambda _: OffsetForLeaderEpochRequest(
+        lambda _: m.OffsetForLeaderEpochRequest(
             replica_id=-1,
             topics=[
-                OffsetForLeaderTopic(
-                    topic=name, partitions=[OffsetForLeaderPartition()]
+                m.OffsetForLeaderTopic(
+                    topic=name, partitions=[m.OffsetForLeaderPartition()]
                 )
                 for name in ("t", "u")
             ],
@@ -206,9 +175,9 @@ OF_DATA = [
     ),
     Row(
         "DeleteRecords",
-        lambda _: DeleteRecordsRequest(
+        lambda _: m.DeleteRecordsRequest(
             topics=[
-                DeleteRecordsTopic(name=name, partitions=[DeleteRecordsPartition()])
+                m.DeleteRecordsTopic(name=name, partitions=[m.DeleteRecordsPartition()])
                 for name in ("t", "u")
             ],
             timeout_ms=5_000,
@@ -239,8 +208,8 @@ OF_TOPICS = [
     ),
     Row(
         "Metadata by id",
-        lambda place: MetadataRequest(
-            topics=[MetadataRequestTopic(name=None, topic_id=place.topic_id("t"))]
+        lambda place: m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=None, topic_id=place.topic_id("t"))]
         ),
         lambda response: [
             (found.name, refusal(found.error_code), found.topic_id != bytes(16))
@@ -285,8 +254,8 @@ OF_TOPICS = [
     ),
     Row(
         "DescribeTopicPartitions",
-        lambda _: DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name="t"), TopicRequest(name="u")]
+        lambda _: m.DescribeTopicPartitionsRequest(
+            topics=[m.TopicRequest(name="t"), m.TopicRequest(name="u")]
         ),
         described,
         BOTH,
@@ -295,7 +264,7 @@ OF_TOPICS = [
     ),
     Row(
         "DescribeTopicPartitions of all",
-        lambda _: DescribeTopicPartitionsRequest(),
+        lambda _: m.DescribeTopicPartitionsRequest(),
         described,
         BOTH,
         {topic(DESCRIBE): {"u": 0}, topic(DESCRIBE, "u"): {"t": 0}},
@@ -303,8 +272,8 @@ OF_TOPICS = [
     ),
     Row(
         "CreateTopics",
-        lambda _: CreateTopicsRequest(
-            topics=[CreatableTopic(name="n", num_partitions=1, replication_factor=1)],
+        lambda _: m.CreateTopicsRequest(
+            topics=[m.CreatableTopic(name="n", num_partitions=1, replication_factor=1)],
             timeout_ms=5_000,
             validate_only=True,
         ),
@@ -322,9 +291,9 @@ OF_TOPICS = [
     ),
     Row(
         "CreatePartitions",
-        lambda _: CreatePartitionsRequest(
+        lambda _: m.CreatePartitionsRequest(
             topics=[
-                CreatePartitionsTopic(name=name, count=9, assignments=None)
+                m.CreatePartitionsTopic(name=name, count=9, assignments=None)
                 for name in ("t", "u")
             ],
             timeout_ms=5_000,
@@ -337,7 +306,7 @@ OF_TOPICS = [
     ),
     Row(
         "DeleteTopics",
-        lambda _: delete_topics(DeleteTopicState(name="gone")),
+        lambda _: delete_topics(m.DeleteTopicState(name="gone")),
         lambda response: [int(found.error_code) for found in response.responses],
         [3],
         {topic(DELETE, "gone"): [NO_TOPIC]},
@@ -346,7 +315,7 @@ OF_TOPICS = [
     Row(
         "DeleteTopics by id",
         lambda place: delete_topics(
-            DeleteTopicState(name=None, topic_id=place.topic_id("d"))
+            m.DeleteTopicState(name=None, topic_id=place.topic_id("d"))
         ),
         lambda response: [
             (found.name, refusal(found.error_code)) for found in response.responses
@@ -359,7 +328,7 @@ OF_TOPICS = [
     Row(
         "DeleteTopics by id, of one that may be seen",
         lambda place: delete_topics(
-            DeleteTopicState(name=None, topic_id=place.topic_id("d"))
+            m.DeleteTopicState(name=None, topic_id=place.topic_id("d"))
         ),
         lambda response: [
             (found.name, refusal(found.error_code)) for found in response.responses

@@ -27,11 +27,7 @@ from coterie.broker.server.call import Call
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.errors import LogFull
 from coterie.settings import Settings
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from coterie.wire import messages as m
 from coterie.wire.record_batch import LogRecord, encode_batch
 from coterie.wire.schema import Struct
 
@@ -324,15 +320,15 @@ def produce_request(
     topic_id: bytes = bytes(16),
     acks: int = -1,
     transactional_id: str | None = None,
-) -> ProduceRequest:
+) -> m.ProduceRequest:
     """Return a Produce request: the first batch is for partition 0, and so on."""
     parts = [
-        PartitionProduceData(index=index, records=batch)
+        m.PartitionProduceData(index=index, records=batch)
         for index, batch in enumerate(batches)
         if batch is not None
     ]
-    data = TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)
-    return ProduceRequest(
+    data = m.TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)
+    return m.ProduceRequest(
         acks=acks,
         timeout_ms=1_000,
         transactional_id=transactional_id,

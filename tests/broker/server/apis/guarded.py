@@ -7,10 +7,7 @@ from collections.abc import Iterable
 from coterie.auth.acl import AclBinding, PermissionType, Principal
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire import messages as m
 from tests.broker.server.apis.acl_rows import Right, Row
 from tests.broker.server.apis.acl_rows_offsets import commit
 from tests.broker.server.apis.in_process_server import InProcessServer
@@ -25,10 +22,10 @@ class AuthorizingServer(InProcessServer):
     def __init__(self, settings: Settings) -> None:
         self.acls = AclAuthorizer(super_users=[ADMIN])
         super().__init__(settings=settings, authorizer=self.acls, principal=ADMIN)
-        topic_d = CreatableTopic(name="d", num_partitions=1, replication_factor=1)
-        self.call(CreateTopicsRequest(topics=[topic_d], timeout_ms=5_000), 7)
+        topic_d = m.CreatableTopic(name="d", num_partitions=1, replication_factor=1)
+        self.call(m.CreateTopicsRequest(topics=[topic_d], timeout_ms=5_000), 7)
         self.call(commit(self), 9)
-        join = ConsumerGroupHeartbeatRequest(
+        join = m.ConsumerGroupHeartbeatRequest(
             group_id="c",
             member_id="first",
             rebalance_timeout_ms=10_000,

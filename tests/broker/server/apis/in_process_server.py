@@ -27,9 +27,9 @@ from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.schema import Message, Struct
 
 WAIT_S = 60.0
@@ -129,10 +129,10 @@ class InProcessServer:
             lambda: all(each.phase is Phase.ACTIVE for each in self.shards)
         )
         topics = [
-            CreatableTopic(name=name, num_partitions=4, replication_factor=1)
+            m.CreatableTopic(name=name, num_partitions=4, replication_factor=1)
             for name in ("t", "u")
         ]
-        created = self.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
+        created = self.call(m.CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
         assert [topic.error_code for topic in created.topics] == [0, 0]
 
     async def _start(self, node_count: int) -> Assembly:

@@ -22,10 +22,8 @@ from coterie.broker.server.apis import acls
 from coterie.broker.server.assembly import Assembly
 from coterie.errors import LogFull
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.describe_acls import DescribeAclsRequest
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 ADMIN = Principal("User", "admin")
@@ -40,7 +38,7 @@ def server() -> Iterator[InProcessServer]:
         yield server
 
 
-def binding(**fields: Any) -> AclCreation:
+def binding(**fields: Any) -> m.AclCreation:
     """Return a creation: Alice has READ on group g, unless `fields` override this."""
     given = {
         "resource_type": ResourceType.GROUP,
@@ -51,20 +49,20 @@ def binding(**fields: Any) -> AclCreation:
         "operation": Operation.READ,
         "permission_type": PermissionType.ALLOW,
     }
-    return AclCreation(**{**given, **fields})
+    return m.AclCreation(**{**given, **fields})
 
 
 def create(
-    server: InProcessServer, *creations: AclCreation, version: int = 3
+    server: InProcessServer, *creations: m.AclCreation, version: int = 3
 ) -> list[int]:
     """Create bindings; return their error codes."""
-    request = CreateAclsRequest(creations=list(creations))
+    request = m.CreateAclsRequest(creations=list(creations))
     return [result.error_code for result in server.call(request, version).results]
 
 
 def described(server: InProcessServer, version: int = 3, **fields: Any) -> list[str]:
     """Describe bindings, as in "GROUP g LITERAL User:alice * READ ALLOW"."""
-    response = server.call(DescribeAclsRequest(**{**EVERYTHING, **fields}), version)
+    response = server.call(m.DescribeAclsRequest(**{**EVERYTHING, **fields}), version)
     assert response.error_code == 0
     return [
         f"{ResourceType(found.resource_type).name} {found.resource_name} "
@@ -96,8 +94,8 @@ def test_a_created_binding_is_described_enforced_and_deleted(
     assert create(server, binding(), version=version) == [0]
     assert authorizer.authorize(*requested)
     assert described(server, version) == ["GROUP g LITERAL User:alice * READ ALLOW"]
-    acl_filter = DeleteAclsFilter(**EVERYTHING)
-    response = server.call(DeleteAclsRequest(filters=[acl_filter]), version)
+    acl_filter = m.DeleteAclsFilter(**EVERYTHING)
+    response = server.call(m.DeleteAclsRequest(filters=[acl_filter]), version)
     [result] = response.filter_results
     [gone] = result.matching_acls
     assert (result.error_code, gone.error_code) == (0, 0)
@@ -134,7 +132,7 @@ def test_an_invalid_binding_is_refused_and_the_others_are_created(
     server: InProcessServer, fields: dict[str, Any], message: str
 ) -> None:
     creations = [binding(**fields), binding()]
-    response = server.call(CreateAclsRequest(creations=creations), 3)
+    response = server.call(m.CreateAclsRequest(creations=creations), 3)
     refused, made = response.results
     assert refused.error_code == ErrorCode.INVALID_REQUEST
     assert message in refused.error_message
@@ -193,12 +191,12 @@ def test_each_filter_gets_a_result_and_matches_the_bindings_before_the_request(
 ) -> None:
     assert create(server, binding(), binding(operation=Operation.DELETE)) == [0, 0]
     filters = [
-        DeleteAclsFilter(**{**EVERYTHING, "operation": Operation.READ}),
-        DeleteAclsFilter(**{**EVERYTHING, "operation": 0}),
-        DeleteAclsFilter(**{**EVERYTHING, "pattern_type_filter": 99}),
-        DeleteAclsFilter(**EVERYTHING),
+        m.DeleteAclsFilter(**{**EVERYTHING, "operation": Operation.READ}),
+        m.DeleteAclsFilter(**{**EVERYTHING, "operation": 0}),
+        m.DeleteAclsFilter(**{**EVERYTHING, "pattern_type_filter": 99}),
+        m.DeleteAclsFilter(**EVERYTHING),
     ]
-    results = server.call(DeleteAclsRequest(filters=filters), 3).filter_results
+    results = server.call(m.DeleteAclsRequest(filters=filters), 3).filter_results
     no = ErrorCode.INVALID_REQUEST
     assert [each.error_code for each in results] == [0, no, no, 0]
     assert [len(each.matching_acls) for each in results] == [1, 0, 0, 2]
@@ -226,7 +224,7 @@ def test_a_binding_whose_flush_fails_gets_an_error_and_is_not_enforced(
     failed = create(server, binding(resource_name="other"))
     assert failed == [ErrorCode.KAFKA_STORAGE_ERROR]
     server.log.before_write = fail
-    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERYTHING)])
+    request = m.DeleteAclsRequest(filters=[m.DeleteAclsFilter(**EVERYTHING)])
     [result] = server.call(request, 3).filter_results
     assert (result.error_code, result.matching_acls) == (56, [])
     assert described(server) == ["GROUP g LITERAL User:alice * READ ALLOW"]
@@ -237,9 +235,9 @@ def test_a_binding_whose_flush_fails_gets_an_error_and_is_not_enforced(
 
 def codes(server: InProcessServer) -> list[int]:
     """Return the error codes of the three APIs."""
-    found = server.call(DescribeAclsRequest(**EVERYTHING), 3)
-    filters = [DeleteAclsFilter(**EVERYTHING)]
-    deleted = server.call(DeleteAclsRequest(filters=filters), 3)
+    found = server.call(m.DescribeAclsRequest(**EVERYTHING), 3)
+    filters = [m.DeleteAclsFilter(**EVERYTHING)]
+    deleted = server.call(m.DeleteAclsRequest(filters=filters), 3)
     [result] = deleted.filter_results
     assert found.resources == result.matching_acls == []
     return [found.error_code, *create(server, binding()), result.error_code]
@@ -274,8 +272,8 @@ def test_bindings_stay_on_disk_while_acls_are_disabled(
     server: InProcessServer,
 ) -> None:
     assert create(server, binding(), binding(resource_name="gone")) == [0, 0]
-    only = DeleteAclsFilter(**{**EVERYTHING, "resource_name_filter": "gone"})
-    assert server.call(DeleteAclsRequest(filters=[only]), 3).filter_results
+    only = m.DeleteAclsFilter(**{**EVERYTHING, "resource_name_filter": "gone"})
+    assert server.call(m.DeleteAclsRequest(filters=[only]), 3).filter_results
     kept = server.log.reopen()
     authorizer = AclAuthorizer()
 
@@ -303,7 +301,7 @@ def test_a_request_matches_at_most_10_000_bindings(
 ) -> None:
     monkeypatch.setattr(acls, "CHANGES_PER_REQUEST_MAX", 2)
     create(server, binding(), binding(host="h"))
-    group = DeleteAclsFilter(
+    group = m.DeleteAclsFilter(
         resource_type_filter=ResourceType.GROUP,
         resource_name_filter="g",
         pattern_type_filter=PatternType.LITERAL,
@@ -312,7 +310,7 @@ def test_a_request_matches_at_most_10_000_bindings(
         operation=Operation.ANY,
         permission_type=PermissionType.ANY,
     )
-    results = server.call(DeleteAclsRequest(filters=[group, group]), 3).filter_results
+    results = server.call(m.DeleteAclsRequest(filters=[group, group]), 3).filter_results
     assert [result.error_code for result in results] == [0, ErrorCode.POLICY_VIOLATION]
     assert [len(result.matching_acls) for result in results] == [2, 0]
 

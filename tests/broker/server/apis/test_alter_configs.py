@@ -8,27 +8,9 @@ import pytest
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.server.apis.alter_configs import ConfigOperation
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig as SingleChange,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsResource as ChangedResource,
-)
-from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 TOPIC, BROKER, GROUP = (
@@ -39,22 +21,24 @@ TOPIC, BROKER, GROUP = (
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-def resource(kind: int, name: str, **values: str | None) -> AlterConfigsResource:
+def resource(kind: int, name: str, **values: str | None) -> m.AlterConfigsResource:
     """Return a resource; "_" in names of configurations stands for "."."""
     configs = [
-        AlterableConfig(name=key.replace("_", "."), value=value)
+        m.AlterableConfig(name=key.replace("_", "."), value=value)
         for key, value in values.items()
     ]
-    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return m.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=configs
+    )
 
 
 def replace(
     server: InProcessServer,
-    *resources: AlterConfigsResource,
+    *resources: m.AlterConfigsResource,
     version: int = 2,
     **fields: Any,
 ) -> list[tuple[int, str | None]]:
-    request = AlterConfigsRequest(resources=list(resources), **fields)
+    request = m.AlterConfigsRequest(resources=list(resources), **fields)
     answers = server.call(request, version).responses
     assert [(each.resource_type, each.resource_name) for each in answers] == [
         (each.resource_type, each.resource_name) for each in resources
@@ -64,10 +48,10 @@ def replace(
 
 def own(server: InProcessServer, kind: int, name: str, source: int) -> dict[str, str]:
     """Return the configurations that a resource has set, by DescribeConfigs."""
-    asked = DescribeConfigsResource(
+    asked = m.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=None
     )
-    [result] = server.call(DescribeConfigsRequest(resources=[asked]), 4).results
+    [result] = server.call(m.DescribeConfigsRequest(resources=[asked]), 4).results
     return {
         config.name: config.value
         for config in result.configs
@@ -76,7 +60,7 @@ def own(server: InProcessServer, kind: int, name: str, source: int) -> dict[str,
 
 
 def listed(server: InProcessServer, *kinds: int, version: int = 1) -> Any:
-    request = ListConfigResourcesRequest(resource_types=list(kinds))
+    request = m.ListConfigResourcesRequest(resource_types=list(kinds))
     answer = server.call(request, version)
     found = [
         (each.resource_type, each.resource_name) for each in answer.config_resources
@@ -101,9 +85,13 @@ def test_alter_configs_replaces_a_topics_configs(version: int) -> None:
 @pytest.mark.fact("E21-04", "E21-04a", "E21-04b")
 def test_a_groups_configs_are_set_by_either_api_and_have_type_32_and_source_8() -> None:
     with InProcessServer() as server:
-        change = SingleChange(name=HEARTBEAT, config_operation=0, value="7000")
-        group = ChangedResource(resource_type=32, resource_name="g", configs=[change])
-        request = IncrementalAlterConfigsRequest(resources=[group])
+        change = m.IncrementalAlterableConfig(
+            name=HEARTBEAT, config_operation=0, value="7000"
+        )
+        group = m.IncrementalAlterConfigsResource(
+            resource_type=32, resource_name="g", configs=[change]
+        )
+        request = m.IncrementalAlterConfigsRequest(resources=[group])
         [answer] = server.call(request, 1).responses
         assert answer.error_code == 0
         assert own(server, 32, "g", 8) == {HEARTBEAT: "7000"}
@@ -142,11 +130,13 @@ REPLICATION_THROTTLE = "leader.replication.throttled.rate"
 
 def incremental(name: str, operation: int, value: str | None) -> Any:
     """Return a request that changes one configuration of broker 1."""
-    change = SingleChange(name=name, config_operation=operation, value=value)
-    resource = ChangedResource(
+    change = m.IncrementalAlterableConfig(
+        name=name, config_operation=operation, value=value
+    )
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=BROKER, resource_name="1", configs=[change]
     )
-    return IncrementalAlterConfigsRequest(resources=[resource])
+    return m.IncrementalAlterConfigsRequest(resources=[resource])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +174,7 @@ def test_validate_only_changes_nothing() -> None:
     ],
 )
 def test_an_invalid_change_does_not_affect_other_resources(
-    asked: AlterConfigsResource, code: ErrorCode
+    asked: m.AlterConfigsResource, code: ErrorCode
 ) -> None:
     with InProcessServer() as server:
         fine = resource(TOPIC, "u", retention_ms="5")

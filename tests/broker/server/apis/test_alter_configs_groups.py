@@ -8,17 +8,9 @@ import pytest
 
 from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.catalog.group_configs import GROUP_CONFIGS
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_only
 from tests.broker.server.apis.test_describe_configs import (
     APPEND,
@@ -109,23 +101,23 @@ def test_an_invalid_change_refuses_all_changes_of_its_resource(
 @pytest.mark.fact("E21-07c")
 def test_each_resource_has_its_own_result(broker: FakeBroker) -> None:
     resources = [
-        IncrementalAlterConfigsResource(
+        m.IncrementalAlterConfigsResource(
             resource_type=GROUP,
             resource_name=name,
             configs=[
-                IncrementalAlterableConfig(
+                m.IncrementalAlterableConfig(
                     name=SESSION, config_operation=SET, value=value
                 )
             ],
         )
         for name, value in (("a", "1"), ("g", "50000"))
     ]
-    request = IncrementalAlterConfigsRequest(resources=resources)
+    request = m.IncrementalAlterConfigsRequest(resources=resources)
     answer = broker.call(request, 1)
     assert [one.error_code for one in answer.responses] == [40, 0]
     assert value_of(broker) == ("50000", ConfigSource.GROUP)
     resources[1].configs[0].value = "55000"
-    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=True)
+    request = m.IncrementalAlterConfigsRequest(resources=resources, validate_only=True)
     answer = broker.call(request, 1)
     assert [one.error_code for one in answer.responses] == [40, 0]
     assert value_of(broker) == ("50000", ConfigSource.GROUP)
@@ -183,12 +175,12 @@ def test_group_configs_survive_a_restart(broker: FakeBroker) -> None:
 
 def test_only_requested_config_names_are_described(broker: FakeBroker) -> None:
     resources = [
-        DescribeConfigsResource(
+        m.DescribeConfigsResource(
             resource_type=GROUP, resource_name="g", configuration_keys=keys
         )
         for keys in ([HEARTBEAT, "no.such"], [])
     ]
-    answer = broker.call(DescribeConfigsRequest(resources=resources), 4)
+    answer = broker.call(m.DescribeConfigsRequest(resources=resources), 4)
     assert [[one.name for one in found.configs] for found in answer.results] == [
         [HEARTBEAT],
         [*GROUP_CONFIGS],
@@ -205,18 +197,18 @@ def test_at_most_catalog_max_entries_groups_have_configs() -> None:
 
 def test_a_request_changes_at_most_10_000_configs(broker: FakeBroker) -> None:
     resources = [
-        IncrementalAlterConfigsResource(
+        m.IncrementalAlterConfigsResource(
             resource_type=GROUP,
             resource_name=f"g{at}",
             configs=[
-                IncrementalAlterableConfig(
+                m.IncrementalAlterableConfig(
                     name=SESSION, config_operation=SET, value="50000"
                 )
             ],
         )
         for at in range(10_001)
     ]
-    request = IncrementalAlterConfigsRequest(resources=resources)
+    request = m.IncrementalAlterConfigsRequest(resources=resources)
     codes = {each.error_code for each in broker.call(request, 1).responses}
     assert codes == {ErrorCode.POLICY_VIOLATION}
     assert not broker.catalog.group_configs.groups

@@ -6,48 +6,38 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 
 
 def configure(server: InProcessServer, value: str, node: int = 0) -> None:
-    change = IncrementalAlterableConfig(name=HEARTBEAT, config_operation=0, value=value)
-    resource = IncrementalAlterConfigsResource(
+    change = m.IncrementalAlterableConfig(
+        name=HEARTBEAT, config_operation=0, value=value
+    )
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=ConfigResourceType.GROUP, resource_name="g", configs=[change]
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
+    request = m.IncrementalAlterConfigsRequest(resources=[resource])
     [answer] = server.call(request, 1, node).responses
     assert (answer.error_code, answer.error_message) == (0, None)
 
 
 def configured(server: InProcessServer) -> tuple[str, int]:
-    resource = DescribeConfigsResource(
+    resource = m.DescribeConfigsResource(
         resource_type=ConfigResourceType.GROUP,
         resource_name="g",
         configuration_keys=[HEARTBEAT],
     )
-    [result] = server.call(DescribeConfigsRequest(resources=[resource]), 4).results
+    [result] = server.call(m.DescribeConfigsRequest(resources=[resource]), 4).results
     [config] = result.configs
     return config.value, config.config_source
 
 
 def heartbeat(server: InProcessServer, epoch: int, **fields: Any) -> Any:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=epoch, **fields
     )
     answer = server.call(request, 1)
@@ -76,7 +66,7 @@ def test_group_configs_do_not_depend_on_the_existence_of_the_group() -> None:
         assert [driven.written_sequence for driven in server.shards] == wrote
         assert join(server) == 8_000
         heartbeat(server, -1)
-        [deleted] = server.call(DeleteGroupsRequest(groups_names=["g"]), 2).results
+        [deleted] = server.call(m.DeleteGroupsRequest(groups_names=["g"]), 2).results
         assert deleted.error_code == 0
         assert configured(server) == ("8000", ConfigSource.GROUP)
         assert join(server) == 8_000

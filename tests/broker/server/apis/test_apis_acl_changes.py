@@ -9,11 +9,7 @@ import pytest
 
 from coterie.auth.acl import Operation
 from coterie.settings import Settings
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
+from coterie.wire import messages as m
 from tests.broker.server.apis import acl_rows_topics
 from tests.broker.server.apis.acl_rows import NO_GROUP, NO_TOPIC, group, topic
 from tests.broker.server.apis.guarded import ADMIN, ALICE, AuthorizingServer
@@ -28,15 +24,15 @@ def server() -> Iterator[AuthorizingServer]:
         yield server
 
 
-def fetch(session_id: int = 0, epoch: int = 0, **options: Any) -> FetchRequest:
+def fetch(session_id: int = 0, epoch: int = 0, **options: Any) -> m.FetchRequest:
     """Return a Fetch of t and u; later requests of a session name no partitions."""
-    part = FetchPartition(partition=0, partition_max_bytes=1_000)
+    part = m.FetchPartition(partition=0, partition_max_bytes=1_000)
     named = ("t", "u") if epoch == 0 else ()
-    return FetchRequest(
+    return m.FetchRequest(
         max_bytes=1_000,
         session_id=session_id,
         session_epoch=epoch,
-        topics=[FetchTopic(topic=name, partitions=[part]) for name in named],
+        topics=[m.FetchTopic(topic=name, partitions=[part]) for name in named],
         **options,
     )
 
@@ -85,8 +81,8 @@ def test_offset_fetch_fails_as_soon_as_the_acl_is_deleted(
     server: AuthorizingServer,
 ) -> None:
     def seen() -> tuple[int, list[str]]:
-        asked = OffsetFetchRequestGroup(group_id="g", topics=None)
-        [found] = server.call(OffsetFetchRequest(groups=[asked]), 9).groups
+        asked = m.OffsetFetchRequestGroup(group_id="g", topics=None)
+        [found] = server.call(m.OffsetFetchRequest(groups=[asked]), 9).groups
         return found.error_code, [each.name for each in found.topics]
 
     server.grant(group(DESCRIBE), topic(DESCRIBE), topic(DESCRIBE, "u"))

@@ -9,14 +9,7 @@ import pytest
 
 from coterie.auth.acl import OPERATIONS, Operation, ResourceType
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.apis.acl_rows import Right, cluster, group, topic
 from tests.broker.server.apis.guarded import ALICE, AuthorizingServer
@@ -44,13 +37,13 @@ def bits(*operations: Operation) -> int:
 
 
 def of_group(broker: Asked, *, asked: bool = True) -> int:
-    request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
+    request = m.DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
     [found] = broker.call(request, 5).groups
     return int(found.authorized_operations)
 
 
 def of_consumer_group(broker: Asked, *, asked: bool = True) -> int:
-    request = ConsumerGroupDescribeRequest(
+    request = m.ConsumerGroupDescribeRequest(
         group_ids=["c"], include_authorized_operations=asked
     )
     [found] = broker.call(request, 1).groups
@@ -58,18 +51,18 @@ def of_consumer_group(broker: Asked, *, asked: bool = True) -> int:
 
 
 def of_cluster(broker: Asked, *, asked: bool = True) -> int:
-    request = DescribeClusterRequest(include_cluster_authorized_operations=asked)
+    request = m.DescribeClusterRequest(include_cluster_authorized_operations=asked)
     return int(broker.call(request, 1).cluster_authorized_operations)
 
 
 def of_cluster_in_metadata(broker: Asked, *, asked: bool = True) -> int:
-    request = MetadataRequest(topics=[], include_cluster_authorized_operations=asked)
+    request = m.MetadataRequest(topics=[], include_cluster_authorized_operations=asked)
     return int(broker.call(request, 10).cluster_authorized_operations)
 
 
 def of_topic_in_metadata(broker: Asked, *, asked: bool = True) -> int:
-    request = MetadataRequest(
-        topics=[MetadataRequestTopic(name="t")],
+    request = m.MetadataRequest(
+        topics=[m.MetadataRequestTopic(name="t")],
         include_topic_authorized_operations=asked,
     )
     [found] = broker.call(request, 12).topics
@@ -78,7 +71,7 @@ def of_topic_in_metadata(broker: Asked, *, asked: bool = True) -> int:
 
 def of_topic(broker: Asked, *, asked: bool = True) -> int:
     """Return the request; this API always includes the operations."""
-    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+    request = m.DescribeTopicPartitionsRequest(topics=[m.TopicRequest(name="t")])
     [found] = broker.call(request, 0).topics
     return int(found.topic_authorized_operations)
 

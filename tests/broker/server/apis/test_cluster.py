@@ -10,24 +10,9 @@ import pytest
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.server.apis.cluster import METADATA_TOPIC
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    QuorumPartitionRequest,
-    QuorumTopicRequest,
-)
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -48,7 +33,7 @@ def three() -> Iterator[InProcessServer]:
 def find(
     server: InProcessServer, keys: list[str], kind: int = GROUP, version: int = 6
 ) -> Any:
-    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
+    request = m.FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
     return server.call(request, version).coordinators
 
 
@@ -56,9 +41,9 @@ def find(
 
 
 def quorum(server: InProcessServer, topic: str, *indexes: int, version: int = 2) -> Any:
-    partitions = [QuorumPartitionRequest(partition_index=index) for index in indexes]
-    request = DescribeQuorumRequest(
-        topics=[QuorumTopicRequest(topic_name=topic, partitions=partitions)]
+    partitions = [m.QuorumPartitionRequest(partition_index=index) for index in indexes]
+    request = m.DescribeQuorumRequest(
+        topics=[m.QuorumTopicRequest(topic_name=topic, partitions=partitions)]
     )
     response = server.call(request, version)
     assert response.error_code == 0
@@ -95,7 +80,7 @@ def test_other_partitions_of_the_quorum_are_unknown(
 def test_find_coordinator_before_version_4_has_the_coordinator_at_the_top_level(
     server: InProcessServer, version: int
 ) -> None:
-    found = server.call(FindCoordinatorRequest(key="g"), version)
+    found = server.call(m.FindCoordinatorRequest(key="g"), version)
     assert (found.error_code, found.node_id) == (0, 1)
     assert (found.host, found.port) == ("localhost", 9093)
 
@@ -145,7 +130,7 @@ def test_a_find_coordinator_error_has_no_node_and_kafkas_message(
 ) -> None:
     [found] = find(server, ["k"], 9)
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
-    old = server.call(FindCoordinatorRequest(key="k", key_type=9), 3)
+    old = server.call(m.FindCoordinatorRequest(key="k", key_type=9), 3)
     assert (old.node_id, old.host, old.port) == (-1, "", -1)
     assert old.error_message == found.error_message
     assert old.error_message.startswith("This most likely occurs because of a request")
@@ -194,7 +179,7 @@ def test_a_node_that_does_not_coordinate_a_group_responds_not_coordinator(
     three: InProcessServer,
 ) -> None:
     group_id = three.group_in(1)
-    request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
+    request = m.HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
     codes = [three.call(request, 4, node).error_code for node in range(3)]
     no = ErrorCode.NOT_COORDINATOR
     assert codes == [no, ErrorCode.UNKNOWN_MEMBER_ID, no]
@@ -205,7 +190,7 @@ def test_a_node_that_does_not_coordinate_a_group_responds_not_coordinator(
 
 @pytest.mark.fact("G4-13")
 def test_api_versions_lists_every_advertised_api(server: InProcessServer) -> None:
-    answer = server.call(ApiVersionsRequest(), 0)
+    answer = server.call(m.ApiVersionsRequest(), 0)
     listed = {
         each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
     }
@@ -218,7 +203,7 @@ def test_api_versions_lists_every_advertised_api(server: InProcessServer) -> Non
 def test_the_consumer_protocol_is_advertised_when_disabled(
     server: InProcessServer,
 ) -> None:
-    keys = {each.api_key for each in server.call(ApiVersionsRequest(), 0).api_keys}
+    keys = {each.api_key for each in server.call(m.ApiVersionsRequest(), 0).api_keys}
     assert {68, 69} <= keys
 
 
@@ -240,7 +225,7 @@ def test_the_consumer_protocol_is_advertised_when_disabled(
 def test_an_invalid_client_software_name_is_refused(
     server: InProcessServer, name: str, software_version: str, code: int
 ) -> None:
-    request = ApiVersionsRequest(
+    request = m.ApiVersionsRequest(
         client_software_name=name, client_software_version=software_version
     )
     assert server.call(request, 3).error_code == code
@@ -250,12 +235,12 @@ def test_an_invalid_client_software_name_is_refused(
 def test_api_versions_before_version_3_has_no_client_software_name(
     server: InProcessServer,
 ) -> None:
-    assert server.call(ApiVersionsRequest(), 2).error_code == 0
+    assert server.call(m.ApiVersionsRequest(), 2).error_code == 0
 
 
 @pytest.mark.fact("E30-02")
 def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
-    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    named = m.ApiVersionsRequest(client_software_name="a", client_software_version="1")
     settings = Settings(group_coordinator_rebalance_protocols=("classic",))
     with InProcessServer(settings=settings) as server:
         finalized = server.call(named, 4).finalized_features
@@ -264,7 +249,7 @@ def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
 
 @pytest.mark.fact("E30-02")
 def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
-    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    named = m.ApiVersionsRequest(client_software_name="a", client_software_version="1")
     newest = server.call(named, 4)
     supported = {
         each.name: (each.min_version, each.max_version)
@@ -276,14 +261,14 @@ def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
     }
     assert finalized == {"group.version": 1, "transaction.version": 2}
     assert server.call(named, 3).supported_features == []
-    assert server.call(ApiVersionsRequest(), 2).finalized_features == []
+    assert server.call(m.ApiVersionsRequest(), 2).finalized_features == []
 
 
 @pytest.mark.fact("E13-40a")
 def test_private_apis_are_listed_when_enabled() -> None:
     settings = Settings(group_consumer_client_assignors_enable=True)
     with InProcessServer(settings=settings) as server:
-        answer = server.call(ApiVersionsRequest(), 2)
+        answer = server.call(m.ApiVersionsRequest(), 2)
     advertised = {each.api_key for each in answer.api_keys}
     assert advertised == {int(key) for key in IMPLEMENTED}
 
@@ -294,10 +279,10 @@ def test_private_apis_are_listed_when_enabled() -> None:
 def test_sasl_requests_on_a_listener_without_sasl_are_illegal(
     server: InProcessServer,
 ) -> None:
-    handshake = server.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    handshake = server.call(m.SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert handshake.mechanisms == []
-    token = server.call(SaslAuthenticateRequest(auth_bytes=b"\0me\0pass"), 2)
+    token = server.call(m.SaslAuthenticateRequest(auth_bytes=b"\0me\0pass"), 2)
     assert token.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
@@ -305,8 +290,8 @@ def test_sasl_requests_on_a_listener_without_sasl_are_illegal(
 def test_a_disabled_consumer_protocol_responds_unsupported_version() -> None:
     settings = Settings(group_coordinator_rebalance_protocols=("classic",))
     with InProcessServer(settings=settings) as server:
-        heartbeat = server.call(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+        heartbeat = server.call(m.ConsumerGroupHeartbeatRequest(group_id="g"), 1)
         assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
-        described = server.call(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
+        described = server.call(m.ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
     answers = [(each.group_id, each.error_code) for each in described.groups]
     assert answers == [("g", 35), ("h", 35)]

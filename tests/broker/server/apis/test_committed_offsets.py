@@ -8,24 +8,8 @@ import pytest
 
 from coterie.broker.coordinator.offsets import fetch
 from coterie.broker.server.apis import committed_offsets
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 INVALID = ErrorCode.INVALID_REQUEST
@@ -34,16 +18,16 @@ INVALID = ErrorCode.INVALID_REQUEST
 def server_with_offset() -> InProcessServer:
     """Return a server on which group g has an offset with 100 bytes of metadata."""
     server = InProcessServer()
-    committed = OffsetCommitRequestPartition(
+    committed = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=5, committed_metadata="m" * 100
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[committed])
-    server.call(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[committed])
+    server.call(m.OffsetCommitRequest(group_id="g", topics=[topic]), 9)
     return server
 
 
-def codes(server: InProcessServer, *groups: OffsetFetchRequestGroup) -> list[int]:
-    answer = server.call(OffsetFetchRequest(groups=list(groups)), 9)
+def codes(server: InProcessServer, *groups: m.OffsetFetchRequestGroup) -> list[int]:
+    answer = server.call(m.OffsetFetchRequest(groups=list(groups)), 9)
     assert [group.group_id for group in answer.groups] == ["g"] * len(groups)
     return [group.error_code for group in answer.groups]
 
@@ -52,7 +36,7 @@ def test_a_repeated_group_is_answered_until_the_response_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(committed_offsets, "RESPONSE_BYTES_MAX", 200)
-    every = OffsetFetchRequestGroup(group_id="g", topics=None)
+    every = m.OffsetFetchRequestGroup(group_id="g", topics=None)
     with server_with_offset() as server:
         assert codes(server, *[every] * 4) == [0, 0, INVALID, INVALID]
         assert codes(server, every) == [0]
@@ -62,18 +46,18 @@ def test_a_repeated_topic_is_answered_until_the_response_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch, "RESPONSE_BYTES_MAX", 200)
-    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    topic = m.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
     with server_with_offset() as server:
         for count, code in ((2, 0), (3, INVALID)):
-            group = OffsetFetchRequestGroup(group_id="g", topics=[topic] * count)
+            group = m.OffsetFetchRequestGroup(group_id="g", topics=[topic] * count)
             assert codes(server, group) == [code]
 
 
 def test_one_byte_beyond_the_limit_is_the_end_of_a_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
-    group = OffsetFetchRequestGroup(group_id="g", topics=[topic] * 2)
+    topic = m.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    group = m.OffsetFetchRequestGroup(group_id="g", topics=[topic] * 2)
     with server_with_offset() as server:
         found = []
         for limit in range(100, 150):
@@ -91,24 +75,24 @@ def test_a_topic_with_many_partitions_must_not_repeat_them(
     monkeypatch.setattr(fetch, "REPEATABLE_MAX", 2)
     with server_with_offset() as server:
         for indexes, code in (([0, 0], 0), ([0, 1, 2], 0), ([0, 1, 0], INVALID)):
-            topic = OffsetFetchRequestTopics(name="t", partition_indexes=indexes)
-            group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+            topic = m.OffsetFetchRequestTopics(name="t", partition_indexes=indexes)
+            group = m.OffsetFetchRequestGroup(group_id="g", topics=[topic])
             assert codes(server, group) == [code]
 
 
 def commit_in_transaction(server: InProcessServer) -> None:
     """Commit an offset of t-0 in a transaction that stays open."""
-    init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+    init = m.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
     producer = server.call(init, 5)
-    partition = TxnOffsetCommitRequestPartition(
+    partition = m.TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=9, committed_metadata=""
     )
-    commit = TxnOffsetCommitRequest(
+    commit = m.TxnOffsetCommitRequest(
         transactional_id="x",
         group_id="g",
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+        topics=[m.TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
     )
     [topic] = server.call(commit, 5).topics
     assert topic.partitions[0].error_code == 0
@@ -116,17 +100,17 @@ def commit_in_transaction(server: InProcessServer) -> None:
 
 def fetched(server: InProcessServer, version: int, *, stable: bool) -> dict[int, Any]:
     """Return the error code and offset of t-0 and t-1, fetched with a version."""
-    request = OffsetFetchRequest(require_stable=stable)
+    request = m.OffsetFetchRequest(require_stable=stable)
     if version < 8:
         request.group_id = "g"
-        request.topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+        request.topics = [m.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
     else:
-        asked = OffsetFetchRequestTopics(partition_indexes=[0, 1])
+        asked = m.OffsetFetchRequestTopics(partition_indexes=[0, 1])
         if version < 10:
             asked.name = "t"
         else:
             asked.topic_id = server.topic_id("t")
-        request.groups = [OffsetFetchRequestGroup(group_id="g", topics=[asked])]
+        request.groups = [m.OffsetFetchRequestGroup(group_id="g", topics=[asked])]
     response = server.call(request, version)
     [topic] = response.topics if version < 8 else response.groups[0].topics
     return {
@@ -139,11 +123,11 @@ def fetched(server: InProcessServer, version: int, *, stable: bool) -> dict[int,
 def test_only_partitions_with_an_open_transaction_are_unstable(version: int) -> None:
     with InProcessServer() as server:
         partitions = [
-            OffsetCommitRequestPartition(partition_index=each, committed_offset=5)
+            m.OffsetCommitRequestPartition(partition_index=each, committed_offset=5)
             for each in (0, 1)
         ]
-        topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
-        server.call(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=partitions)
+        server.call(m.OffsetCommitRequest(group_id="g", topics=[topic]), 9)
         commit_in_transaction(server)
         assert fetched(server, version, stable=False) == {0: (0, 5), 1: (0, 5)}
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT

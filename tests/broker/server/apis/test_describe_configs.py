@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_only
 
 NEWEST = 13
@@ -26,8 +17,8 @@ NEWEST = 13
 def describe(
     broker: FakeBroker, *names: str | None, version: int = NEWEST, **options: Any
 ) -> Any:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    return broker.call(MetadataRequest(topics=topics, **options), version)
+    topics = [m.MetadataRequestTopic(name=name) for name in names]
+    return broker.call(m.MetadataRequest(topics=topics, **options), version)
 
 
 def configs_of(
@@ -37,10 +28,10 @@ def configs_of(
     keys: list[str] | None = None,
     **options: Any,
 ) -> Any:
-    resource = DescribeConfigsResource(
+    resource = m.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
-    request = DescribeConfigsRequest(resources=[resource], **options)
+    request = m.DescribeConfigsRequest(resources=[resource], **options)
     [result] = broker.call(request, 4).results
     return result
 
@@ -48,17 +39,17 @@ def configs_of(
 def alter(
     broker: FakeBroker, kind: int, name: str, *changes: tuple[str, int, str | None]
 ) -> Any:
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=kind,
         resource_name=name,
         configs=[
-            IncrementalAlterableConfig(
+            m.IncrementalAlterableConfig(
                 name=key, config_operation=operation, value=value
             )
             for key, operation, value in changes
         ],
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
+    request = m.IncrementalAlterConfigsRequest(resources=[resource])
     [result] = broker.call(request, 1).responses
     return result
 

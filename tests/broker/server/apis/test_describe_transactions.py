@@ -9,14 +9,8 @@ import pytest
 
 from coterie.broker.server.apis.describe_transactions import PARTITIONS_PER_TURN
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    ProducersTopicRequest,
-)
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.list_transactions import ListTransactionsRequest
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_except
 from tests.broker.server.apis.test_transactions import V2, Client
 
@@ -43,9 +37,9 @@ def client(broker: FakeBroker) -> Client:
 
 def producers(broker: FakeBroker, *topics: tuple[str, list[int]]) -> Any:
     """Return the described partitions."""
-    request = DescribeProducersRequest(
+    request = m.DescribeProducersRequest(
         topics=[
-            ProducersTopicRequest(name=name, partition_indexes=indexes)
+            m.ProducersTopicRequest(name=name, partition_indexes=indexes)
             for name, indexes in topics
         ]
     )
@@ -151,7 +145,7 @@ def test_another_node_does_not_describe_a_partition() -> None:
 
 
 def describe(broker: FakeBroker, *transactional_ids: str) -> Any:
-    request = DescribeTransactionsRequest(transactional_ids=[*transactional_ids])
+    request = m.DescribeTransactionsRequest(transactional_ids=[*transactional_ids])
     return broker.call(request, 0).transaction_states
 
 
@@ -210,7 +204,7 @@ def test_transactional_ids_have_their_own_errors(
 
 def test_another_node_does_not_describe_a_transaction() -> None:
     broker = FakeBroker(nodes=2)
-    request = DescribeTransactionsRequest(transactional_ids=["t"])
+    request = m.DescribeTransactionsRequest(transactional_ids=["t"])
     [found] = broker.call(request, 0, node=1).transaction_states
     assert found.error_code == ErrorCode.NOT_COORDINATOR
 
@@ -220,7 +214,7 @@ def test_another_node_does_not_describe_a_transaction() -> None:
 
 def listed(broker: FakeBroker, version: int = 2, **filters: Any) -> dict[str, str]:
     """Return the states by transactional id."""
-    response = broker.call(ListTransactionsRequest(**filters), version)
+    response = broker.call(m.ListTransactionsRequest(**filters), version)
     assert response.error_code == 0
     return {
         each.transactional_id: each.transaction_state
@@ -253,7 +247,7 @@ def test_transactions_are_filtered_by_state(three: FakeBroker) -> None:
 
 
 def test_unknown_states_are_reported_once(three: FakeBroker) -> None:
-    request = ListTransactionsRequest(state_filters=["No", "Dead", "ongoing", "No"])
+    request = m.ListTransactionsRequest(state_filters=["No", "Dead", "ongoing", "No"])
     response = three.call(request, 2)
     assert response.unknown_state_filters == ["No", "ongoing"]
 
@@ -286,7 +280,7 @@ def test_transactions_are_filtered_by_a_regular_expression(
 
 
 def test_an_invalid_regular_expression_is_refused(three: FakeBroker) -> None:
-    request = ListTransactionsRequest(transactional_id_pattern="(")
+    request = m.ListTransactionsRequest(transactional_id_pattern="(")
     response = three.call(request, 2)
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -298,12 +292,14 @@ def test_transactions_without_describe_are_left_out(three: FakeBroker) -> None:
 
 def test_a_failed_flush_makes_clients_retry(broker: FakeBroker) -> None:
     broker.loop.holds = True
-    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+    request = m.InitProducerIdRequest(
+        transactional_id="t", transaction_timeout_ms=60_000
+    )
     broker.start_call(request, 5)
     broker.fail_next_write()
-    lists = broker.start_call(ListTransactionsRequest(), 2)
+    lists = broker.start_call(m.ListTransactionsRequest(), 2)
     describes = broker.start_call(
-        DescribeTransactionsRequest(transactional_ids=["t"]), 0
+        m.DescribeTransactionsRequest(transactional_ids=["t"]), 0
     )
     broker.loop.release()
     retried = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -10,14 +10,9 @@ from coterie.broker.catalog.batch_validation import read_batch
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.partitions import Partition, info_of
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-)
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     Producer,
@@ -45,10 +40,10 @@ def request_of(
     partition_max_bytes: int = 1 << 20,
     leader_epoch: int = -1,
     **options: Any,
-) -> FetchRequest:
+) -> m.FetchRequest:
     """Return a Fetch request: the first offset is for partition 0, and so on."""
     parts = [
-        FetchPartition(
+        m.FetchPartition(
             partition=index,
             fetch_offset=offset,
             partition_max_bytes=partition_max_bytes,
@@ -57,8 +52,8 @@ def request_of(
         for index, offset in enumerate(offsets)
         if offset is not None
     ]
-    topics = [FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)]
-    return FetchRequest(topics=topics if parts else [], **options)
+    topics = [m.FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)]
+    return m.FetchRequest(topics=topics if parts else [], **options)
 
 
 def send(broker: FakeBroker, *batches: bytes | None, topic: str = "a") -> None:
@@ -88,7 +83,7 @@ def values_of(part: Any) -> list[bytes | None]:
 
 
 def get(
-    broker: FakeBroker, request: FetchRequest, version: int = BY_NAME
+    broker: FakeBroker, request: m.FetchRequest, version: int = BY_NAME
 ) -> dict[int, Any]:
     return parts_of(broker.call(request, version))
 
@@ -143,7 +138,7 @@ def test_unflushed_records_are_not_fetched(broker: FakeBroker) -> None:
     ],
 )
 def test_an_out_of_range_fetch_fails_immediately(
-    broker: FakeBroker, request_: FetchRequest, version: int, code: ErrorCode
+    broker: FakeBroker, request_: m.FetchRequest, version: int, code: ErrorCode
 ) -> None:
     request_.max_wait_ms, request_.min_bytes = 1_000, 1
     [part] = get(broker, request_, version).values()
@@ -226,7 +221,9 @@ def test_the_request_limit_applies_to_all_partitions(broker: FakeBroker) -> None
 # Waiting.
 
 
-def wait(broker: FakeBroker, request: FetchRequest, version: int = BY_NAME) -> FakePeer:
+def wait(
+    broker: FakeBroker, request: m.FetchRequest, version: int = BY_NAME
+) -> FakePeer:
     call = broker.start_call(request, version)
     assert call.response is None
     return call
@@ -273,7 +270,7 @@ def test_deleting_the_topic_completes_a_waiting_fetch(broker: FakeBroker) -> Non
     topic_id = broker.catalog.topics["a"].topic_id
     request = request_of(0, topic_id=topic_id, max_wait_ms=500, min_bytes=1)
     call = wait(broker, request, LATEST)
-    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
+    delete = m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="a")])
     broker.call(delete, 6)
     assert errors_of(call.response) == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -319,7 +316,7 @@ def test_a_completed_fetch_is_removed_from_its_partitions(broker: FakeBroker) ->
     assert partition.polls == set()
 
 
-def last_fetched(offset: int, epoch: int) -> FetchRequest:
+def last_fetched(offset: int, epoch: int) -> m.FetchRequest:
     request = request_of(offset, max_wait_ms=500, min_bytes=1 << 20)
     request.topics[0].partitions[0].last_fetched_epoch = epoch
     return request

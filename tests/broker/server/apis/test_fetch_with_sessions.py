@@ -9,9 +9,8 @@ import pytest
 
 from coterie.broker.catalog.batch_validation import read_batch
 from coterie.broker.runtime.partitions import Partition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.fetch import ForgottenTopic
 from coterie.wire.record_batch import TRANSACTIONAL, Producer
 from tests.broker.server.apis.fake_broker import FakeBroker, batch_of
 
@@ -69,7 +68,7 @@ def test_a_session_accepts_new_offsets_and_partitions(broker: FakeBroker) -> Non
 def test_a_session_removes_forgotten_partitions(broker: FakeBroker) -> None:
     session_id = open_session(broker, 0, 0)
     send(broker, batch_of(b"x"), batch_of(b"y"))
-    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+    forgotten = [m.ForgottenTopic(topic="a", partitions=[0])]
     response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
     assert list(parts_of(response)) == [1]
 
@@ -109,7 +108,7 @@ def test_the_final_epoch_closes_a_session(broker: FakeBroker) -> None:
 
 def test_a_session_without_partitions_is_closed(broker: FakeBroker) -> None:
     session_id = open_session(broker, 0)
-    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+    forgotten = [m.ForgottenTopic(topic="a", partitions=[0])]
     response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
     assert response.session_id == 0
 
@@ -129,7 +128,7 @@ def test_a_session_keeps_the_topic_that_an_id_had(
         return errors_of(broker.call(request, version))
 
     assert errors() == {}
-    broker.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    broker.call(m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="a")]), 6)
     assert errors() == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     broker.create("a")
     again = ErrorCode.NONE if is_by_name else ErrorCode.INCONSISTENT_TOPIC_ID
@@ -179,7 +178,7 @@ def test_a_closed_session_makes_room_for_its_partitions() -> None:
     broker.create("a", partition_count=2)
     for _ in range(3):
         session_id = open_session(broker, 0, 0)
-        forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+        forgotten = [m.ForgottenTopic(topic="a", partitions=[0])]
         more(broker, session_id, 1, forgotten_topics_data=forgotten)
         request = request_of(0, session_id=session_id, session_epoch=-1)
         broker.call(request, BY_NAME)

@@ -13,29 +13,7 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.errors import LogError, LogFull
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.server.apis.in_process_server import SHARDS, InProcessServer
 
@@ -54,14 +32,14 @@ def commit(
     server: InProcessServer, group_id: str = "g", version: int = 9, **topics: int
 ) -> Any:
     """Commit an offset for partition 0 of each topic; return the errors."""
-    request = OffsetCommitRequest(
+    request = m.OffsetCommitRequest(
         group_id=group_id,
         topics=[
-            OffsetCommitRequestTopic(
+            m.OffsetCommitRequestTopic(
                 name=name,
                 topic_id=server.topic_id(name) if version >= 10 else bytes(16),
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    m.OffsetCommitRequestPartition(
                         partition_index=0,
                         committed_offset=offset,
                         committed_metadata="",
@@ -77,19 +55,23 @@ def commit(
 
 def send_commit(server: InProcessServer) -> Any:
     """Send a commit of offset 2 of t-0 without waiting."""
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=2, committed_metadata=""
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-    return server.send(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    return server.send(m.OffsetCommitRequest(group_id="g", topics=[topic]), 9)
 
 
 def fetch_old(
     server: InProcessServer, version: int, *topics: str, everything: bool = False
 ) -> Any:
     """Send an OffsetFetch below version 8 for partition 0 of topics."""
-    requested = [OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics]
-    request = OffsetFetchRequest(group_id="g", topics=None if everything else requested)
+    requested = [
+        m.OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics
+    ]
+    request = m.OffsetFetchRequest(
+        group_id="g", topics=None if everything else requested
+    )
     return server.call(request, version)
 
 
@@ -102,19 +84,19 @@ def offsets_of(topics: Any) -> list[tuple[int, int]]:
     ]
 
 
-def fetch_group(group_id: str, *topics: str) -> OffsetFetchRequestGroup:
+def fetch_group(group_id: str, *topics: str) -> m.OffsetFetchRequestGroup:
     """Return one group of an OffsetFetch; all topics when none is named."""
     requested = [
-        OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics
+        m.OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics
     ]
-    return OffsetFetchRequestGroup(group_id=group_id, topics=requested or None)
+    return m.OffsetFetchRequestGroup(group_id=group_id, topics=requested or None)
 
 
 def fetch(
-    server: InProcessServer, *groups: OffsetFetchRequestGroup, version: int = 9
+    server: InProcessServer, *groups: m.OffsetFetchRequestGroup, version: int = 9
 ) -> Any:
     """Send an OffsetFetch of groups; return the result of each."""
-    return server.call(OffsetFetchRequest(groups=[*groups]), version).groups
+    return server.call(m.OffsetFetchRequest(groups=[*groups]), version).groups
 
 
 def set_phase(server: InProcessServer, shard: int, phase: Phase) -> None:
@@ -222,11 +204,11 @@ def test_requests_before_the_start_get_coordinator_not_available(
         NOT_AVAILABLE
     ]
     assert commit(server, t=1) == [NOT_AVAILABLE]
-    [described] = server.call(DescribeGroupsRequest(groups=["g"]), 6).groups
+    [described] = server.call(m.DescribeGroupsRequest(groups=["g"]), 6).groups
     assert described.error_code == NOT_AVAILABLE
-    [deleted] = server.call(DeleteGroupsRequest(groups_names=["g"]), 2).results
+    [deleted] = server.call(m.DeleteGroupsRequest(groups_names=["g"]), 2).results
     assert deleted.error_code == NOT_AVAILABLE
-    assert server.call(ListGroupsRequest(), 5).error_code == NOT_AVAILABLE
+    assert server.call(m.ListGroupsRequest(), 5).error_code == NOT_AVAILABLE
     server.broker.runtime.shards = shards
 
 
@@ -237,7 +219,7 @@ def test_an_offset_fetch_waits_until_the_commit_it_returns_is_durable(
 ) -> None:
     commit(server, t=1)
     committed = send_commit(server)
-    request = OffsetFetchRequest(groups=[fetch_group("g")], require_stable=stable)
+    request = m.OffsetFetchRequest(groups=[fetch_group("g")], require_stable=stable)
     fetched = server.send(request, 9)
     assert not committed.done()
     assert not fetched.done()
@@ -258,9 +240,9 @@ def test_a_require_stable_fetch_after_a_failed_write_gets_not_coordinator(
     assert isinstance(server.broker.log, MemoryLog)
     server.broker.log.before_write = fail
     committed = send_commit(server)
-    request = OffsetFetchRequest(require_stable=True, group_id="g", topics=None)
+    request = m.OffsetFetchRequest(require_stable=True, group_id="g", topics=None)
     if version >= 8:
-        request = OffsetFetchRequest(require_stable=True, groups=[fetch_group("g")])
+        request = m.OffsetFetchRequest(require_stable=True, groups=[fetch_group("g")])
     answer = server.call(request, version)
     server.broker.log.before_write = None
     answers = answer.groups if version >= 8 else [answer]
@@ -303,11 +285,11 @@ def test_fetching_all_offsets_omits_topics_without_describe_permission() -> None
 @pytest.mark.fact("A-14g")
 def test_offset_fetch_version_10_has_topic_ids(server: InProcessServer) -> None:
     assert commit(server, version=10, t=5) == [0]
-    topic = OffsetFetchRequestTopics(
+    topic = m.OffsetFetchRequestTopics(
         topic_id=server.topic_id("t"), partition_indexes=[0]
     )
-    unknown = OffsetFetchRequestTopics(topic_id=b"?" * 16, partition_indexes=[0])
-    by_id = OffsetFetchRequestGroup(group_id="g", topics=[topic, unknown])
+    unknown = m.OffsetFetchRequestTopics(topic_id=b"?" * 16, partition_indexes=[0])
+    by_id = m.OffsetFetchRequestGroup(group_id="g", topics=[topic, unknown])
     named, everything = fetch(server, by_id, fetch_group("g"), version=10)
     assert offsets_of(named.topics) == [(5, 0), (-1, 100)]
     assert [each.topic_id for each in everything.topics] == [server.topic_id("t")]
@@ -330,11 +312,11 @@ def test_offset_commit_needs_read_on_the_group_and_each_topic() -> None:
 
 
 def delete_offsets(server: InProcessServer, group_id: str, *topics: str) -> Any:
-    partition = OffsetDeleteRequestPartition(partition_index=0)
+    partition = m.OffsetDeleteRequestPartition(partition_index=0)
     requested = [
-        OffsetDeleteRequestTopic(name=t, partitions=[partition]) for t in topics
+        m.OffsetDeleteRequestTopic(name=t, partitions=[partition]) for t in topics
     ]
-    return server.call(OffsetDeleteRequest(group_id=group_id, topics=requested), 0)
+    return server.call(m.OffsetDeleteRequest(group_id=group_id, topics=requested), 0)
 
 
 @pytest.mark.fact("D-51a", "D-51b")
@@ -361,7 +343,7 @@ def test_each_described_group_has_its_own_result() -> None:
         set_phase(server, 0, Phase.LOADING)
         set_phase(server, 2, Phase.STOPPED)
         requested = ["secret", *names, "", server.group_in(2)]
-        groups = server.call(DescribeGroupsRequest(groups=requested), 5).groups
+        groups = server.call(m.DescribeGroupsRequest(groups=requested), 5).groups
         assert [group.group_id for group in groups] == requested
         codes = [group.error_code for group in groups]
         empty = LOADING if server.broker.shard_of("") == 0 else 0
@@ -377,7 +359,7 @@ def test_private_fields_are_returned_on_request(
     commit(server, t=1)
     generations = []
     for is_requested in (False, True):
-        request = DescribeGroupsRequest(
+        request = m.DescribeGroupsRequest(
             groups=["g"], include_private_fields=is_requested
         )
         [group] = server.call(request, version).groups
@@ -391,7 +373,7 @@ def test_authorized_operations_are_returned_on_request() -> None:
         commit(server, t=1)
         told_of = []
         for asked_for in (False, True):
-            request = DescribeGroupsRequest(
+            request = m.DescribeGroupsRequest(
                 groups=["g", "s"], include_authorized_operations=asked_for
             )
             groups = server.call(request, 5).groups
@@ -415,11 +397,11 @@ def test_list_groups_skips_stopped_shards_and_fails_while_a_shard_loads(
     for name in names:
         commit(server, name, t=1)
     set_phase(server, 1, Phase.STOPPED)
-    response = server.call(ListGroupsRequest(), 5)
+    response = server.call(m.ListGroupsRequest(), 5)
     listed = {group.group_id for group in response.groups}
     assert (response.error_code, listed) == (0, {*names} - {names[1]})
     set_phase(server, 2, Phase.LOADING)
-    response = server.call(ListGroupsRequest(), 5)
+    response = server.call(m.ListGroupsRequest(), 5)
     assert (response.error_code, response.groups) == (LOADING, [])
 
 
@@ -431,7 +413,7 @@ def test_each_node_lists_the_groups_of_its_own_shards() -> None:
         listed = [
             {
                 group.group_id
-                for group in server.call(ListGroupsRequest(), 5, node).groups
+                for group in server.call(m.ListGroupsRequest(), 5, node).groups
             }
             for node in (0, 1)
         ]
@@ -441,11 +423,11 @@ def test_each_node_lists_the_groups_of_its_own_shards() -> None:
 
 def commit_at(server: InProcessServer, shard: int) -> None:
     """Commit for a group of a shard, at the group's coordinator."""
-    partition = OffsetCommitRequestPartition(
+    partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata=""
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-    request = OffsetCommitRequest(group_id=server.group_in(shard), topics=[topic])
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    request = m.OffsetCommitRequest(group_id=server.group_in(shard), topics=[topic])
     right, wrong = shard % 2, (shard + 1) % 2
     codes = [
         server.call(request, 9, node).topics[0].partitions[0].error_code
@@ -454,14 +436,14 @@ def commit_at(server: InProcessServer, shard: int) -> None:
     assert codes == [NOT_COORDINATOR, 0]
 
 
-JOIN = JoinGroupRequest(
+JOIN = m.JoinGroupRequest(
     group_id="g",
     session_timeout_ms=10_000,
     rebalance_timeout_ms=10_000,
     protocol_type="consumer",
-    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    protocols=[m.JoinGroupRequestProtocol(name="range", metadata=b"")],
 )
-CONSUMER_JOIN = ConsumerGroupHeartbeatRequest(
+CONSUMER_JOIN = m.ConsumerGroupHeartbeatRequest(
     group_id="g",
     member_id="m",
     rebalance_timeout_ms=10_000,
@@ -476,7 +458,7 @@ def test_list_groups_waits_until_its_groups_are_durable(
     server: InProcessServer, join: Message, version: int
 ) -> None:
     joined = server.send(join, version)
-    listed = server.send(ListGroupsRequest(), 5)
+    listed = server.send(m.ListGroupsRequest(), 5)
     assert not joined.done()
     assert not listed.done()
     response = server.as_read(server.loop.run_until_complete(listed), 5)
@@ -494,7 +476,7 @@ def test_each_deleted_group_has_its_own_result(version: int) -> None:
         set_phase(server, 0, Phase.LOADING)
         set_phase(server, 1, Phase.STOPPED)
         requested = [names[0], "kept", names[2], names[1], names[2], "gone-" + names[2]]
-        answer = server.call(DeleteGroupsRequest(groups_names=requested), version)
+        answer = server.call(m.DeleteGroupsRequest(groups_names=requested), version)
         shard = server.broker.shard_of(requested[-1])
         unknown = {0: LOADING, 1: NOT_COORDINATOR}.get(shard, 69)
         assert [(each.group_id, each.error_code) for each in answer.results] == [
@@ -519,7 +501,7 @@ def test_an_error_of_a_shard_affects_only_its_own_groups(
 
     assert isinstance(server.shards[0].shard, Shard)
     server.shards[0].handle = fail  # type: ignore[assignment]
-    answer = server.call(DeleteGroupsRequest(groups_names=names), 2)
+    answer = server.call(m.DeleteGroupsRequest(groups_names=names), 2)
     assert [each.error_code for each in answer.results] == [-1, 0]
 
 
@@ -530,5 +512,5 @@ def test_requests_of_the_anonymous_principal_need_permissions(
 ) -> None:
     with InProcessServer(*denied) as server:
         commit(server, t=1)
-        [result] = server.call(DeleteGroupsRequest(groups_names=["g"]), 2).results
+        [result] = server.call(m.DeleteGroupsRequest(groups_names=["g"]), 2).results
         assert result.error_code == code

@@ -11,19 +11,8 @@ import pytest
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor,
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-)
 from coterie.wire.schema import Message
 from tests.broker.server.apis.in_process_server import InProcessServer
 
@@ -46,13 +35,13 @@ def requests(group_id: str = "g", epoch: int = 1) -> list[Message]:
         "member_epoch": epoch,
     }
     return [
-        ConsumerGroupPrepareAssignmentRequest(**fields),
-        ConsumerGroupInstallAssignmentRequest(group_epoch=epoch, **fields),
+        m.ConsumerGroupPrepareAssignmentRequest(**fields),
+        m.ConsumerGroupInstallAssignmentRequest(group_epoch=epoch, **fields),
     ]
 
 
 def beat(server: InProcessServer, epoch: int, version: int = 1, **fields: Any) -> Any:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=epoch, **fields
     )
     answer = server.call(request, version)
@@ -61,7 +50,7 @@ def beat(server: InProcessServer, epoch: int, version: int = 1, **fields: Any) -
 
 
 def join(server: InProcessServer, version: int = 1, *, offers: bool = True) -> Any:
-    offer = ClientAssignor(name="mine", metadata_bytes=b"load")
+    offer = m.ClientAssignor(name="mine", metadata_bytes=b"load")
     return beat(
         server,
         0,
@@ -75,12 +64,12 @@ def join(server: InProcessServer, version: int = 1, *, offers: bool = True) -> A
 
 def installed(server: InProcessServer, group_epoch: int, partitions: list[int]) -> Any:
     """Install an assignment that gives "m" partitions of t; return the response."""
-    given = TopicPartitions(topic_id=server.topic_id("t"), partitions=partitions)
-    member = InstalledMember(
+    given = m.TopicPartitions(topic_id=server.topic_id("t"), partitions=partitions)
+    member = m.InstalledMember(
         member_id="m", partitions=[given], metadata_version=4, metadata_bytes=b"hello"
     )
     _, request = requests()
-    assert isinstance(request, ConsumerGroupInstallAssignmentRequest)
+    assert isinstance(request, m.ConsumerGroupInstallAssignmentRequest)
     request.group_epoch, request.members = group_epoch, [member]
     return server.call(request, 0)
 

@@ -10,11 +10,7 @@ import pytest
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.runtime.shards import Phase
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire import messages as m
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
@@ -27,9 +23,9 @@ def server() -> Iterator[InProcessServer]:
         yield server
 
 
-def heartbeat(group_id: str, *topics: str) -> ConsumerGroupHeartbeatRequest:
+def heartbeat(group_id: str, *topics: str) -> m.ConsumerGroupHeartbeatRequest:
     """Return the first heartbeat of member "m"."""
-    return ConsumerGroupHeartbeatRequest(
+    return m.ConsumerGroupHeartbeatRequest(
         group_id=group_id,
         member_id="m",
         rebalance_timeout_ms=10_000,
@@ -44,7 +40,7 @@ def join(server: InProcessServer, group_id: str = "g", *topics: str) -> None:
 
 
 def describe(server: InProcessServer, *group_ids: str, **options: Any) -> Any:
-    request = ConsumerGroupDescribeRequest(group_ids=[*group_ids], **options)
+    request = m.ConsumerGroupDescribeRequest(group_ids=[*group_ids], **options)
     return server.call(request, 1).groups
 
 
@@ -65,7 +61,7 @@ def test_each_described_group_has_its_own_result(server: InProcessServer) -> Non
 def test_a_repeated_group_is_described_once(server: InProcessServer) -> None:
     join(server)
     assert [group.group_id for group in describe(server, "g", "h", "g")] == ["g", "h"]
-    request = DescribeGroupsRequest(groups=["g", "h", "g"])
+    request = m.DescribeGroupsRequest(groups=["g", "h", "g"])
     classic = server.call(request, 5).groups
     assert [group.group_id for group in classic] == ["g", "h"]
 
@@ -128,7 +124,7 @@ def test_the_response_waits_until_the_described_group_is_durable(
     server: InProcessServer,
 ) -> None:
     joined = server.send(heartbeat("g", "t"), 1)
-    described = server.send(ConsumerGroupDescribeRequest(group_ids=["g"]), 1)
+    described = server.send(m.ConsumerGroupDescribeRequest(group_ids=["g"]), 1)
     assert not joined.done()
     assert not described.done()
     answer = server.as_read(server.loop.run_until_complete(described), 1)

@@ -7,18 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coterie.auth.acl import Operation, ResourceType
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message
 from tests.broker.server.apis.in_process_server import InProcessServer
 
@@ -30,8 +21,8 @@ def server() -> Iterator[InProcessServer]:
 
 
 def join(group_id: str) -> Message:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-    return JoinGroupRequest(
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    return m.JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=10_000,
         protocol_type="consumer",
@@ -41,22 +32,22 @@ def join(group_id: str) -> Message:
 
 MEMBER_REQUESTS: list[Callable[[str], Message]] = [
     join,
-    lambda group_id: SyncGroupRequest(
+    lambda group_id: m.SyncGroupRequest(
         group_id=group_id,
         member_id="m",
         protocol_type="consumer",
         protocol_name="range",
     ),
-    lambda group_id: HeartbeatRequest(group_id=group_id, member_id="m"),
-    lambda group_id: LeaveGroupRequest(
-        group_id=group_id, members=[MemberIdentity(member_id="m")]
+    lambda group_id: m.HeartbeatRequest(group_id=group_id, member_id="m"),
+    lambda group_id: m.LeaveGroupRequest(
+        group_id=group_id, members=[m.MemberIdentity(member_id="m")]
     ),
 ]
 
 
 def heartbeat(group_id: str, *topics: str) -> Message:
     """Return the first heartbeat of a member of the consumer protocol."""
-    return ConsumerGroupHeartbeatRequest(
+    return m.ConsumerGroupHeartbeatRequest(
         group_id=group_id,
         member_id="m",
         rebalance_timeout_ms=10_000,
@@ -91,8 +82,8 @@ def test_the_empty_group_id_is_invalid_for_members(
 def test_leaving_an_unknown_group_gets_unknown_member_id(
     server: InProcessServer, version: int
 ) -> None:
-    request = LeaveGroupRequest(
-        group_id="nobody", member_id="m", members=[MemberIdentity(member_id="m")]
+    request = m.LeaveGroupRequest(
+        group_id="nobody", member_id="m", members=[m.MemberIdentity(member_id="m")]
     )
     answer = server.call(request, version)
     if version < 3:
@@ -116,7 +107,7 @@ def test_a_subscription_needs_describe_on_each_topic() -> None:
 def test_a_sync_without_protocol_type_or_name_is_refused_from_version_5(
     server: InProcessServer, group_id: str, protocol_type: str | None, name: str | None
 ) -> None:
-    request = SyncGroupRequest(
+    request = m.SyncGroupRequest(
         group_id=group_id, protocol_type=protocol_type, protocol_name=name
     )
     refused = server.call(request, 5).error_code

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.server.apis.in_process_server import SHARDS, InProcessServer
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -28,12 +24,12 @@ def server() -> Iterator[InProcessServer]:
 def test_the_offsets_topic_is_compacted_in_segments_of_100_mib(
     server: InProcessServer,
 ) -> None:
-    resource = DescribeConfigsResource(
+    resource = m.DescribeConfigsResource(
         resource_type=ConfigResourceType.TOPIC,
         resource_name=OFFSETS_TOPIC,
         configuration_keys=None,
     )
-    (result,) = server.call(DescribeConfigsRequest(resources=[resource]), 4).results
+    (result,) = server.call(m.DescribeConfigsRequest(resources=[resource]), 4).results
     found = {config.name: config.value for config in result.configs}
     assert found["cleanup.policy"] == "compact"
     assert found["segment.bytes"] == str(100 * 1024 * 1024)
@@ -44,8 +40,8 @@ def test_the_offsets_topic_is_compacted_in_segments_of_100_mib(
 def test_the_offsets_topic_has_one_partition_per_shard_and_three_replicas(
     server: InProcessServer,
 ) -> None:
-    asked = MetadataRequestTopic(name=OFFSETS_TOPIC)
-    (topic,) = server.call(MetadataRequest(topics=[asked]), 12).topics
+    asked = m.MetadataRequestTopic(name=OFFSETS_TOPIC)
+    (topic,) = server.call(m.MetadataRequest(topics=[asked]), 12).topics
     assert topic.is_internal
     assert len(topic.partitions) == SHARDS
     assert {len(each.replica_nodes) for each in topic.partitions} == {3}

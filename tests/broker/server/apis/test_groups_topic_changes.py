@@ -11,22 +11,8 @@ from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.coordinator.consumer import subscriptions
 from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 DESCRIBE, TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
@@ -46,10 +32,10 @@ class Client:
     def heartbeat(self, **fields: Any) -> Any:
         """Send a heartbeat and follow the assignment; return the response."""
         topics = [
-            TopicPartitions(topic_id=topic, partitions=partitions)
+            m.TopicPartitions(topic_id=topic, partitions=partitions)
             for topic, partitions in self.owned.items()
         ]
-        request = ConsumerGroupHeartbeatRequest(
+        request = m.ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=self.member_id,
             **{"member_epoch": self.epoch, "topic_partitions": topics, **fields},
@@ -94,22 +80,22 @@ def server() -> Iterator[InProcessServer]:
 
 def create(server: InProcessServer, *names: str, partitions: int = 2) -> None:
     topics = [
-        CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        m.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         for name in names
     ]
-    made = server.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
+    made = server.call(m.CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
     assert not any(topic.error_code for topic in made.topics)
 
 
 def delete(server: InProcessServer, name: str) -> None:
-    topics = [DeleteTopicState(name=name)]
-    gone = server.call(DeleteTopicsRequest(topics=topics, timeout_ms=5_000), 6)
+    topics = [m.DeleteTopicState(name=name)]
+    gone = server.call(m.DeleteTopicsRequest(topics=topics, timeout_ms=5_000), 6)
     assert [topic.error_code for topic in gone.responses] == [0]
 
 
 def grow(server: InProcessServer, name: str, partitions: int) -> None:
-    topics = [CreatePartitionsTopic(name=name, count=partitions, assignments=None)]
-    request = CreatePartitionsRequest(
+    topics = [m.CreatePartitionsTopic(name=name, count=partitions, assignments=None)]
+    request = m.CreatePartitionsRequest(
         topics=topics, timeout_ms=5_000, validate_only=False
     )
     grown = server.call(request, 3)
@@ -172,13 +158,15 @@ def test_a_config_change_causes_no_rebalance(server: InProcessServer) -> None:
     )
     refresh = group.refresh
     assert refresh.deadline_ms > 0
-    config = IncrementalAlterableConfig(
+    config = m.IncrementalAlterableConfig(
         name="retention.ms", config_operation=0, value="1000"
     )
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=2, resource_name="t", configs=[config]
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    request = m.IncrementalAlterConfigsRequest(
+        resources=[resource], validate_only=False
+    )
     assert server.call(request, 1).responses[0].error_code == 0
     create(server, "elsewhere")
     server.turn()
@@ -253,8 +241,8 @@ def test_topics_deleted_by_one_request_are_broadcast_together(
 ) -> None:
     broadcast: list[Any] = []
     monkeypatch.setattr(server.broker.runtime, "broadcast", broadcast.append)
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in ("t", "u")]
+    request = m.DeleteTopicsRequest(
+        topics=[m.DeleteTopicState(name=name) for name in ("t", "u")]
     )
     server.call(request, 6)
     server.turn()
@@ -275,8 +263,8 @@ def test_a_deletion_is_broadcast_before_a_topic_of_the_same_name_exists(
 
     old_id = topics["t"].topic_id
     monkeypatch.setattr(server.broker.runtime, "broadcast", broadcast)
-    server.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
+    server.send(m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="t")]), 6)
     assert seen == []
-    new = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    server.send(CreateTopicsRequest(topics=[new]), 7)
+    new = m.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    server.send(m.CreateTopicsRequest(topics=[new]), 7)
     assert seen == [("t", False)], "before any request of the new topic"

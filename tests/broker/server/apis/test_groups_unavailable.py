@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.broker.runtime.shards import Phase
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message
 from tests.broker.server.apis.in_process_server import InProcessServer
 
@@ -24,29 +17,29 @@ LOADING, NOT_COORDINATOR = 14, 16
 INVALID_GROUP_ID = 24
 
 WRONG: list[tuple[Any, int]] = [
-    (JoinGroupRequest(session_timeout_ms=10_000), INVALID_GROUP_ID),
-    (JoinGroupRequest(group_id="g", session_timeout_ms=1), 26),
+    (m.JoinGroupRequest(session_timeout_ms=10_000), INVALID_GROUP_ID),
+    (m.JoinGroupRequest(group_id="g", session_timeout_ms=1), 26),
     (
-        SyncGroupRequest(protocol_type="consumer", protocol_name="range"),
+        m.SyncGroupRequest(protocol_type="consumer", protocol_name="range"),
         INVALID_GROUP_ID,
     ),
-    (HeartbeatRequest(), INVALID_GROUP_ID),
-    (LeaveGroupRequest(), INVALID_GROUP_ID),
-    (OffsetDeleteRequest(), INVALID_GROUP_ID),
-    (ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-3), 42),
+    (m.HeartbeatRequest(), INVALID_GROUP_ID),
+    (m.LeaveGroupRequest(), INVALID_GROUP_ID),
+    (m.OffsetDeleteRequest(), INVALID_GROUP_ID),
+    (m.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-3), 42),
     (
-        ConsumerGroupHeartbeatRequest(
+        m.ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="m", member_epoch=1, server_assignor="none"
         ),
         112,
     ),
 ]
 RIGHT: list[Any] = [
-    JoinGroupRequest(group_id="g", session_timeout_ms=10_000),
-    SyncGroupRequest(group_id="g", protocol_type="consumer", protocol_name="range"),
-    LeaveGroupRequest(group_id="g"),
-    OffsetDeleteRequest(group_id="g"),
-    ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+    m.JoinGroupRequest(group_id="g", session_timeout_ms=10_000),
+    m.SyncGroupRequest(group_id="g", protocol_type="consumer", protocol_name="range"),
+    m.LeaveGroupRequest(group_id="g"),
+    m.OffsetDeleteRequest(group_id="g"),
+    m.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
 ]
 
 

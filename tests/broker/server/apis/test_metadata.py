@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.server.apis import metadata
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest
-from coterie.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from coterie.wire.schema import ZERO_UUID
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_only
 
@@ -25,8 +19,8 @@ NEWEST = 13
 def describe(
     broker: FakeBroker, *names: str | None, version: int = NEWEST, **options: Any
 ) -> Any:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    return broker.call(MetadataRequest(topics=topics, **options), version)
+    topics = [m.MetadataRequestTopic(name=name) for name in names]
+    return broker.call(m.MetadataRequest(topics=topics, **options), version)
 
 
 def test_a_missing_topic_is_created_and_described(broker: FakeBroker) -> None:
@@ -40,7 +34,7 @@ def test_a_missing_topic_is_created_and_described(broker: FakeBroker) -> None:
 
 def test_a_created_topic_is_described_once_it_is_durable(broker: FakeBroker) -> None:
     broker.loop.holds = True
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="a")])
+    request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name="a")])
     call = broker.start_call(request, NEWEST)
     assert call.responses == []
     broker.loop.release()
@@ -79,7 +73,7 @@ def test_null_topics_return_all_topics_and_an_empty_list_returns_none(
     broker: FakeBroker,
 ) -> None:
     broker.create("a")
-    everything = broker.call(MetadataRequest(topics=None), NEWEST)
+    everything = broker.call(m.MetadataRequest(topics=None), NEWEST)
     assert [topic.name for topic in everything.topics] == ["a"]
     assert describe(broker).topics == []
 
@@ -94,10 +88,10 @@ def test_metadata_version_0_with_an_empty_list_returns_all_topics(
 def test_a_topic_is_described_by_id(broker: FakeBroker) -> None:
     topic_id = broker.create("a")
     topics = [
-        MetadataRequestTopic(name=None, topic_id=requested_id)
+        m.MetadataRequestTopic(name=None, topic_id=requested_id)
         for requested_id in (topic_id, b"x" * 16)
     ]
-    known, unknown = broker.call(MetadataRequest(topics=topics), 12).topics
+    known, unknown = broker.call(m.MetadataRequest(topics=topics), 12).topics
     assert (known.name, known.error_code) == ("a", 0)
     assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -109,10 +103,10 @@ def test_versions_10_and_11_refuse_a_request_with_a_topic_without_a_name_or_with
 ) -> None:
     broker.create("a")
     topics = [
-        MetadataRequestTopic(name="a"),
-        MetadataRequestTopic(name=name, topic_id=topic_id),
+        m.MetadataRequestTopic(name="a"),
+        m.MetadataRequestTopic(name=name, topic_id=topic_id),
     ]
-    response = broker.call(MetadataRequest(topics=topics), version)
+    response = broker.call(m.MetadataRequest(topics=topics), version)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("a", ErrorCode.INVALID_REQUEST),
         (name or "", ErrorCode.INVALID_REQUEST),
@@ -162,7 +156,7 @@ def test_metadata_refuses_or_omits_topics_without_describe_permission() -> None:
     [topic] = describe(broker, "a").topics
     assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (topic.topic_id, topic.partitions) == (ZERO_UUID, [])
-    everything = broker.call(MetadataRequest(topics=None), NEWEST)
+    everything = broker.call(m.MetadataRequest(topics=None), NEWEST)
     assert everything.topics == []
 
 
@@ -178,7 +172,7 @@ def test_auto_creation_needs_create_permission(broker: FakeBroker) -> None:
 
 def test_describe_cluster_lists_the_nodes() -> None:
     broker = FakeBroker(nodes=2)
-    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    request = m.DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = broker.call(request, 2)
     assert [broker.broker_id for broker in response.brokers] == [1, 2]
     assert response.cluster_id == "test-cluster"
@@ -195,13 +189,13 @@ def test_describe_cluster_lists_the_nodes() -> None:
 def test_a_request_for_controllers_is_refused(
     broker: FakeBroker, endpoint: int, code: ErrorCode
 ) -> None:
-    request = DescribeClusterRequest(endpoint_type=endpoint)
+    request = m.DescribeClusterRequest(endpoint_type=endpoint)
     assert broker.call(request, 2).error_code == code
 
 
-def page(broker: FakeBroker, limit: int, cursor: Cursor | None, *names: str) -> Any:
-    request = DescribeTopicPartitionsRequest(
-        topics=[TopicRequest(name=name) for name in names],
+def page(broker: FakeBroker, limit: int, cursor: m.Cursor | None, *names: str) -> Any:
+    request = m.DescribeTopicPartitionsRequest(
+        topics=[m.TopicRequest(name=name) for name in names],
         response_partition_limit=limit,
         cursor=cursor,
     )
@@ -213,7 +207,7 @@ def test_partitions_are_described_in_pages(broker: FakeBroker, limit: int) -> No
     broker.create("b", partition_count=2)
     broker.create("a", partition_count=3)
     found: list[tuple[str, int]] = []
-    cursor: Cursor | None = None
+    cursor: m.Cursor | None = None
     for _ in range(10):
         response = page(broker, limit, cursor)
         on_page = [
@@ -267,7 +261,7 @@ def test_prepared_partitions_are_encoded_as_others(
     for name, count in counts.items():
         broker.create(name, partition_count=count)
     requests = [
-        MetadataRequest(topics=[MetadataRequestTopic(name=name)]) for name in counts
+        m.MetadataRequest(topics=[m.MetadataRequestTopic(name=name)]) for name in counts
     ]
     prepared = [encode(broker.call(each, version), version) for each in requests]
     monkeypatch.setattr(metadata, "_PREPARED_SINCE", 1_000)
@@ -299,18 +293,18 @@ def test_the_partitions_of_all_topics_are_encoded_once(
 @pytest.mark.parametrize(
     ("names", "cursor"),
     [
-        (["a"], Cursor(topic_name="b", partition_index=0)),
-        (["a"], Cursor(topic_name="", partition_index=0)),
-        (["a"], Cursor(topic_name="a", partition_index=-1)),
-        ([], Cursor(topic_name="a", partition_index=-1)),
+        (["a"], m.Cursor(topic_name="b", partition_index=0)),
+        (["a"], m.Cursor(topic_name="", partition_index=0)),
+        (["a"], m.Cursor(topic_name="a", partition_index=-1)),
+        ([], m.Cursor(topic_name="a", partition_index=-1)),
     ],
 )
 def test_an_invalid_cursor_is_refused(
-    broker: FakeBroker, names: list[str], cursor: Cursor
+    broker: FakeBroker, names: list[str], cursor: m.Cursor
 ) -> None:
     broker.create("a")
-    request = DescribeTopicPartitionsRequest(
-        topics=[TopicRequest(name=name) for name in names], cursor=cursor
+    request = m.DescribeTopicPartitionsRequest(
+        topics=[m.TopicRequest(name=name) for name in names], cursor=cursor
     )
     response = broker.call(request, 0)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [

@@ -10,11 +10,7 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.assembly import Assembly
 from coterie.errors import SettingError
 from coterie.settings import Settings
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire import messages as m
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 RACKS = ("north", "south")
@@ -26,7 +22,7 @@ SETTINGS = Settings(
 
 
 def join(server: InProcessServer, member_id: str, rack_id: str) -> None:
-    request = ConsumerGroupHeartbeatRequest(
+    request = m.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id=member_id,
         rack_id=rack_id,
@@ -40,8 +36,8 @@ def join(server: InProcessServer, member_id: str, rack_id: str) -> None:
 
 def test_metadata_has_the_racks_of_nodes() -> None:
     with InProcessServer(node_count=2, settings=SETTINGS) as server:
-        metadata = server.call(MetadataRequest(topics=[]), 12)
-        cluster = server.call(DescribeClusterRequest(), 1)
+        metadata = server.call(m.MetadataRequest(topics=[]), 12)
+        cluster = server.call(m.DescribeClusterRequest(), 1)
     assert tuple(each.rack for each in metadata.brokers) == RACKS
     assert tuple(each.rack for each in cluster.brokers) == RACKS
 

@@ -11,23 +11,9 @@ from coterie.broker.runtime.decoding import LOOP_BATCH_BYTES
 from coterie.broker.runtime.log_cleaner import LogCleaner
 from coterie.broker.server.apis import partition_offsets
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
 from coterie.wire.record_batch import LogRecord, encode_batch, record_times
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
@@ -50,11 +36,11 @@ def list_offset(
     index: int = 0,
     **part: Any,
 ) -> Any:
-    partition_request = ListOffsetsPartition(
+    partition_request = m.ListOffsetsPartition(
         partition_index=index, timestamp=timestamp, **part
     )
-    request = ListOffsetsRequest(
-        topics=[ListOffsetsTopic(name=topic, partitions=[partition_request])]
+    request = m.ListOffsetsRequest(
+        topics=[m.ListOffsetsTopic(name=topic, partitions=[partition_request])]
     )
     return broker.call(request, version).topics[0].partitions[0]
 
@@ -149,18 +135,18 @@ def test_an_unknown_special_timestamp_is_refused_before_the_partition_is_found(
 def test_list_offsets_fails_for_an_unknown_isolation_level(
     broker: FakeBroker, level: int
 ) -> None:
-    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    request = ListOffsetsRequest(
-        isolation_level=level, topics=[ListOffsetsTopic(name="a", partitions=[part])]
+    part = m.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = m.ListOffsetsRequest(
+        isolation_level=level, topics=[m.ListOffsetsTopic(name="a", partitions=[part])]
     )
     [topic] = broker.call(request, LATEST).topics
     assert [part.error_code for part in topic.partitions] == [-1]
 
 
 def test_a_repeated_partition_is_refused(broker: FakeBroker) -> None:
-    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    request = ListOffsetsRequest(
-        topics=[ListOffsetsTopic(name="a", partitions=[part, part])]
+    part = m.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = m.ListOffsetsRequest(
+        topics=[m.ListOffsetsTopic(name="a", partitions=[part, part])]
     )
     [topic] = broker.call(request, LATEST).topics
     codes = [found.error_code for found in topic.partitions]
@@ -168,9 +154,9 @@ def test_a_repeated_partition_is_refused(broker: FakeBroker) -> None:
 
 
 def delete(broker: FakeBroker, offset: int, topic: str = "a") -> Any:
-    part = DeleteRecordsPartition(partition_index=0, offset=offset)
-    request = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=topic, partitions=[part])]
+    part = m.DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = m.DeleteRecordsRequest(
+        topics=[m.DeleteRecordsTopic(name=topic, partitions=[part])]
     )
     return broker.call(request, 2).topics[0].partitions[0]
 
@@ -242,11 +228,11 @@ def test_a_read_error_of_the_disk_is_kafka_storage_error(
 
 
 def epoch_end(broker: FakeBroker, leader_epoch: int, current: int = -1) -> Any:
-    part = OffsetForLeaderPartition(
+    part = m.OffsetForLeaderPartition(
         partition=0, leader_epoch=leader_epoch, current_leader_epoch=current
     )
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic="a", partitions=[part])]
+    request = m.OffsetForLeaderEpochRequest(
+        topics=[m.OffsetForLeaderTopic(topic="a", partitions=[part])]
     )
     return broker.call(request, 4).topics[0].partitions[0]
 
@@ -364,12 +350,12 @@ def new_broker() -> FakeBroker:
 
 
 def start_list(broker: FakeBroker, timestamp: int) -> Any:
-    request = ListOffsetsRequest(
+    request = m.ListOffsetsRequest(
         topics=[
-            ListOffsetsTopic(
+            m.ListOffsetsTopic(
                 name="a",
                 partitions=[
-                    ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+                    m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
                 ],
             )
         ]

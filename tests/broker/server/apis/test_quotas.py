@@ -8,17 +8,8 @@ import pytest
 
 from coterie.broker.catalog.client_quotas import MatchType
 from coterie.errors import LogFull
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-    QuotaOperation,
-)
-from coterie.wire.messages.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    QuotaFilterComponent,
-)
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 
@@ -30,32 +21,32 @@ def server() -> Iterator[InProcessServer]:
 
 def alteration(
     types: Mapping[str, str | None], values: Mapping[str, float | None]
-) -> QuotaAlteration:
-    return QuotaAlteration(
+) -> m.QuotaAlteration:
+    return m.QuotaAlteration(
         entity=[
-            AlteredQuotaEntity(entity_type=kind, entity_name=name)
+            m.AlteredQuotaEntity(entity_type=kind, entity_name=name)
             for kind, name in types.items()
         ],
         ops=[
-            QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+            m.QuotaOperation(key=key, value=value or 0.0, remove=value is None)
             for key, value in values.items()
         ],
     )
 
 
 def alter(
-    server: InProcessServer, *entries: QuotaAlteration, validate_only: bool = False
+    server: InProcessServer, *entries: m.QuotaAlteration, validate_only: bool = False
 ) -> list[int]:
-    request = AlterClientQuotasRequest(
+    request = m.AlterClientQuotasRequest(
         entries=list(entries), validate_only=validate_only
     )
     return [each.error_code for each in server.call(request, 1).entries]
 
 
 def describe(
-    server: InProcessServer, *components: QuotaFilterComponent, version: int = 1
+    server: InProcessServer, *components: m.QuotaFilterComponent, version: int = 1
 ) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
-    request = DescribeClientQuotasRequest(components=list(components))
+    request = m.DescribeClientQuotasRequest(components=list(components))
     response = server.call(request, version)
     assert (response.error_code, response.error_message) == (0, "")
     return {
@@ -68,7 +59,7 @@ def describe(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_quotas_are_stored_and_described(server: InProcessServer, version: int) -> None:
-    request = AlterClientQuotasRequest(
+    request = m.AlterClientQuotasRequest(
         entries=[
             alteration({"user": "u", "client-id": None}, {"producer_byte_rate": 1024}),
             alteration({"ip": "10.0.0.1"}, {"connection_creation_rate": 10}),
@@ -88,7 +79,7 @@ def test_quotas_are_stored_and_described(server: InProcessServer, version: int) 
         (("client-id", None), ("user", "u")): {"producer_byte_rate": 1024.0},
         (("ip", "10.0.0.1"),): {"connection_creation_rate": 10.0},
     }
-    part = QuotaFilterComponent(entity_type="ip", match_type=MatchType.SPECIFIED)
+    part = m.QuotaFilterComponent(entity_type="ip", match_type=MatchType.SPECIFIED)
     assert list(describe(server, part, version=version)) == [(("ip", "10.0.0.1"),)]
 
 
@@ -115,8 +106,8 @@ def test_validation_alone_changes_nothing(server: InProcessServer) -> None:
 
 
 def test_an_invalid_filter_has_no_entries(server: InProcessServer) -> None:
-    part = QuotaFilterComponent(entity_type="user", match_type=9)
-    response = server.call(DescribeClientQuotasRequest(components=[part]), 1)
+    part = m.QuotaFilterComponent(entity_type="user", match_type=9)
+    response = server.call(m.DescribeClientQuotasRequest(components=[part]), 1)
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert response.error_message == "Unknown match type 9"
     assert response.entries is None

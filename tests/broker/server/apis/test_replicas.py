@@ -13,28 +13,9 @@ import pytest
 
 from coterie.broker.server.apis.replicas import IN_MEMORY, SIZES_PER_STEP
 from coterie.errors import LogError
+from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages import alter_partition_reassignments as reassign
-from coterie.wire.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
-from coterie.wire.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-from coterie.wire.messages.elect_leaders import (
-    ElectedTopic,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
-from coterie.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
     allow_only,
@@ -58,7 +39,7 @@ def broker() -> FakeBroker:
 
 def log_dirs(broker: FakeBroker, topics: Any = None, node: int = 0) -> Any:
     """Return the described directory."""
-    peer = broker.start_call(DescribeLogDirsRequest(topics=topics), 5, node=node)
+    peer = broker.start_call(m.DescribeLogDirsRequest(topics=topics), 5, node=node)
     while not peer.responses:
         broker.scheduler.advance(0)
     assert peer.response.error_code == 0
@@ -99,9 +80,9 @@ def test_a_log_on_disk_is_described_with_its_directory(
 
 def test_repeated_and_unknown_partitions_are_left_out(broker: FakeBroker) -> None:
     topics = [
-        DescribableLogDirTopic(topic="a", partitions=[1, 9, -1, 1]),
-        DescribableLogDirTopic(topic="none", partitions=[0]),
-        DescribableLogDirTopic(topic="a", partitions=[1]),
+        m.DescribableLogDirTopic(topic="a", partitions=[1, 9, -1, 1]),
+        m.DescribableLogDirTopic(topic="none", partitions=[0]),
+        m.DescribableLogDirTopic(topic="a", partitions=[1]),
     ]
     assert sizes(log_dirs(broker, topics)) == {"a": {1: 0}}
     assert log_dirs(broker, []).topics == []
@@ -136,7 +117,7 @@ def test_many_partitions_are_measured_in_several_turns(
 
     monkeypatch.setattr(broker.log, "size_bytes", size_bytes)
     monkeypatch.setattr(broker.scheduler, "call_later", call_later)
-    response = broker.call(DescribeLogDirsRequest(topics=None), 5)
+    response = broker.call(m.DescribeLogDirsRequest(topics=None), 5)
     assert per_turn == [SIZES_PER_STEP, 2 * SIZES_PER_STEP]
     assert len(response.results[0].topics[1].partitions) == 2 * SIZES_PER_STEP
 
@@ -144,7 +125,7 @@ def test_many_partitions_are_measured_in_several_turns(
 def test_topics_deleted_during_the_description_are_left_out(broker: FakeBroker) -> None:
     broker.create("wide", partition_count=SIZES_PER_STEP)
     broker.create("late", partition_count=1)
-    peer = broker.start_call(DescribeLogDirsRequest(topics=None), 5)
+    peer = broker.start_call(m.DescribeLogDirsRequest(topics=None), 5)
     broker.data.stage([broker.catalog.delete_topic("late")])
     broker.log.flush()
     while not peer.responses:
@@ -168,8 +149,8 @@ def test_log_dirs_without_authorization_are_empty(
     broker: FakeBroker, version: int
 ) -> None:
     broker.authorizer = allow_only()
-    response = broker.call(DescribeLogDirsRequest(topics=None), version)
-    read, _ = decode(DescribeLogDirsResponse, version, encode(response, version))
+    response = broker.call(m.DescribeLogDirsRequest(topics=None), version)
+    read, _ = decode(m.DescribeLogDirsResponse, version, encode(response, version))
     assert (read.error_code, read.results) == (NO_CLUSTER if version > 2 else 0, [])
 
 
@@ -177,16 +158,16 @@ def test_log_dirs_without_authorization_are_empty(
 
 
 def test_replicas_stay_in_their_directory(broker: FakeBroker) -> None:
-    def directory(path: str, **topics: list[int]) -> AlterReplicaLogDir:
-        return AlterReplicaLogDir(
+    def directory(path: str, **topics: list[int]) -> m.AlterReplicaLogDir:
+        return m.AlterReplicaLogDir(
             path=path,
             topics=[
-                AlterReplicaLogDirTopic(name=name, partitions=partitions)
+                m.AlterReplicaLogDirTopic(name=name, partitions=partitions)
                 for name, partitions in topics.items()
             ],
         )
 
-    request = AlterReplicaLogDirsRequest(
+    request = m.AlterReplicaLogDirsRequest(
         dirs=[
             directory("/none", a=[0, 1, 9], z=[3]),
             directory(IN_MEMORY, a=[0, 8], z=[0]),
@@ -208,13 +189,13 @@ def test_replicas_stay_in_their_directory(broker: FakeBroker) -> None:
 
 def elect(broker: FakeBroker, *topics: tuple[str, list[int]], kind: int = 0) -> Any:
     partitions = [
-        ElectedTopic(topic=name, partitions=indexes) for name, indexes in topics
+        m.ElectedTopic(topic=name, partitions=indexes) for name, indexes in topics
     ]
-    request = ElectLeadersRequest(election_type=kind, topic_partitions=partitions)
+    request = m.ElectLeadersRequest(election_type=kind, topic_partitions=partitions)
     return broker.call(request, 2)
 
 
-def results(response: ElectLeadersResponse) -> list[tuple[str, int, int, str | None]]:
+def results(response: m.ElectLeadersResponse) -> list[tuple[str, int, int, str | None]]:
     return [
         (topic.topic, part.partition_id, part.error_code, part.error_message)
         for topic in response.replica_election_results
@@ -236,7 +217,7 @@ def test_no_partition_needs_an_election(broker: FakeBroker, kind: int) -> None:
 
 def test_an_election_of_all_partitions_lists_topics_only(broker: FakeBroker) -> None:
     broker.create("b")
-    response = broker.call(ElectLeadersRequest(topic_partitions=None), 2)
+    response = broker.call(m.ElectLeadersRequest(topic_partitions=None), 2)
     topics = response.replica_election_results
     assert [(topic.topic, topic.partition_result) for topic in topics] == [
         ("a", []),
@@ -257,9 +238,9 @@ def test_an_unknown_election_type_is_refused(broker: FakeBroker) -> None:
 def test_no_partition_is_being_moved(broker: FakeBroker) -> None:
     for topics in (
         None,
-        [ListPartitionReassignmentsTopics(name="a", partition_indexes=[0, 9])],
+        [m.ListPartitionReassignmentsTopics(name="a", partition_indexes=[0, 9])],
     ):
-        request = ListPartitionReassignmentsRequest(topics=topics)
+        request = m.ListPartitionReassignmentsRequest(topics=topics)
         response = broker.call(request, 0)
         assert (response.error_code, response.topics) == (0, [])
 
@@ -268,8 +249,8 @@ def test_a_refused_list_of_reassignments_names_the_partitions(
     broker: FakeBroker,
 ) -> None:
     broker.authorizer = allow_only()
-    topics = [ListPartitionReassignmentsTopics(name="a", partition_indexes=[0])]
-    response = broker.call(ListPartitionReassignmentsRequest(topics=topics), 0)
+    topics = [m.ListPartitionReassignmentsTopics(name="a", partition_indexes=[0])]
+    response = broker.call(m.ListPartitionReassignmentsRequest(topics=topics), 0)
     assert response.error_code == NO_CLUSTER
     assert [part.partition_index for part in response.topics[0].partitions] == [0]
 
@@ -310,7 +291,7 @@ def test_a_change_of_the_replication_factor_can_be_refused() -> None:
 
 def reassignment(
     name: str, index: int, replicas: list[int] | None, **options: Any
-) -> reassign.AlterPartitionReassignmentsRequest:
-    partition = reassign.ReassignablePartition(partition_index=index, replicas=replicas)
-    topic = reassign.ReassignableTopic(name=name, partitions=[partition])
-    return reassign.AlterPartitionReassignmentsRequest(topics=[topic], **options)
+) -> m.AlterPartitionReassignmentsRequest:
+    partition = m.ReassignablePartition(partition_index=index, replicas=replicas)
+    topic = m.ReassignableTopic(name=name, partitions=[partition])
+    return m.AlterPartitionReassignmentsRequest(topics=[topic], **options)

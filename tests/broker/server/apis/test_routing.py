@@ -6,25 +6,9 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-)
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.server.apis.fake_broker import FakeBroker
 from tests.broker.server.apis.test_transactions import Client
 
@@ -33,39 +17,39 @@ ASK_AGAIN = ErrorCode.NOT_COORDINATOR
 
 
 def grow(client: Client) -> Any:
-    topic = CreatePartitionsTopic(name="a", count=5, assignments=None)
-    return CreatePartitionsRequest(topics=[topic])
+    topic = m.CreatePartitionsTopic(name="a", count=5, assignments=None)
+    return m.CreatePartitionsRequest(topics=[topic])
 
 
 def delete(client: Client) -> Any:
-    return DeleteTopicsRequest(topic_names=["a"])
+    return m.DeleteTopicsRequest(topic_names=["a"])
 
 
 def alter(client: Client) -> Any:
-    change = IncrementalAlterableConfig(
+    change = m.IncrementalAlterableConfig(
         name="retention.ms", config_operation=0, value="5"
     )
-    resource = IncrementalAlterConfigsResource(
+    resource = m.IncrementalAlterConfigsResource(
         resource_type=ConfigResourceType.TOPIC, resource_name="a", configs=[change]
     )
-    return IncrementalAlterConfigsRequest(resources=[resource])
+    return m.IncrementalAlterConfigsRequest(resources=[resource])
 
 
 def initialise(client: Client) -> Any:
-    return InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000)
+    return m.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000)
 
 
 def add(client: Client) -> Any:
-    return AddPartitionsToTxnRequest(
+    return m.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t",
         v3_and_below_producer_id=client.producer_id,
         v3_and_below_producer_epoch=client.epoch,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name="a", partitions=[1])],
+        v3_and_below_topics=[m.AddPartitionsToTxnTopic(name="a", partitions=[1])],
     )
 
 
 def add_offsets(client: Client) -> Any:
-    return AddOffsetsToTxnRequest(
+    return m.AddOffsetsToTxnRequest(
         transactional_id="t",
         producer_id=client.producer_id,
         producer_epoch=client.epoch,
@@ -74,7 +58,7 @@ def add_offsets(client: Client) -> Any:
 
 
 def end(client: Client) -> Any:
-    return EndTxnRequest(
+    return m.EndTxnRequest(
         transactional_id="t",
         producer_id=client.producer_id,
         producer_epoch=client.epoch,

@@ -6,20 +6,9 @@ from typing import Any
 
 import pytest
 
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_only
 
 NEWEST = 13
@@ -28,26 +17,26 @@ NEWEST = 13
 def describe(
     broker: FakeBroker, *names: str | None, version: int = NEWEST, **options: Any
 ) -> Any:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    return broker.call(MetadataRequest(topics=topics, **options), version)
+    topics = [m.MetadataRequestTopic(name=name) for name in names]
+    return broker.call(m.MetadataRequest(topics=topics, **options), version)
 
 
 # CreateTopics.
 
 
-def create(broker: FakeBroker, *topics: CreatableTopic, **options: Any) -> list[Any]:
-    request = CreateTopicsRequest(topics=list(topics), **options)
+def create(broker: FakeBroker, *topics: m.CreatableTopic, **options: Any) -> list[Any]:
+    request = m.CreateTopicsRequest(topics=list(topics), **options)
     results: list[Any] = broker.call(request, 7).topics
     return results
 
 
-def new(name: str, partitions: int = 1, **configs: str | None) -> CreatableTopic:
-    return CreatableTopic(
+def new(name: str, partitions: int = 1, **configs: str | None) -> m.CreatableTopic:
+    return m.CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=-1,
         configs=[
-            CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            m.CreatableTopicConfig(name=key.replace("_", "."), value=value)
             for key, value in configs.items()
         ],
     )
@@ -116,13 +105,13 @@ def test_a_full_disk_is_an_error_and_creates_no_topic(broker: FakeBroker) -> Non
 def test_a_topic_is_deleted_by_name_and_by_id(broker: FakeBroker) -> None:
     broker.create("a")
     topic_id = broker.create("b")
-    request = DeleteTopicsRequest(
+    request = m.DeleteTopicsRequest(
         topics=[
-            DeleteTopicState(name="a"),
-            DeleteTopicState(topic_id=topic_id),
-            DeleteTopicState(name="c"),
-            DeleteTopicState(topic_id=b"x" * 16),
-            DeleteTopicState(),
+            m.DeleteTopicState(name="a"),
+            m.DeleteTopicState(topic_id=topic_id),
+            m.DeleteTopicState(name="c"),
+            m.DeleteTopicState(topic_id=b"x" * 16),
+            m.DeleteTopicState(),
         ]
     )
     results = broker.call(request, 6).responses
@@ -142,7 +131,7 @@ def test_delete_topics_before_version_6_has_topic_names_in_another_field(
     broker: FakeBroker,
 ) -> None:
     broker.create("a")
-    request = DeleteTopicsRequest(topic_names=["a"])
+    request = m.DeleteTopicsRequest(topic_names=["a"])
     [result] = broker.call(request, 5).responses
     assert (result.name, result.error_code) == ("a", 0)
 
@@ -150,7 +139,7 @@ def test_delete_topics_before_version_6_has_topic_names_in_another_field(
 def test_topic_deletion_is_refused_when_disabled() -> None:
     broker = FakeBroker(delete_topic_enable=False)
     broker.create("a")
-    request = DeleteTopicsRequest(topic_names=["a"])
+    request = m.DeleteTopicsRequest(topic_names=["a"])
     codes = [
         broker.call(request, version).responses[0].error_code for version in (2, 3)
     ]
@@ -159,7 +148,7 @@ def test_topic_deletion_is_refused_when_disabled() -> None:
 
 def test_the_offsets_topic_cannot_be_deleted(broker: FakeBroker) -> None:
     broker.data.ensure_offsets_topic(bytes(15) + b"\x99")
-    request = DeleteTopicsRequest(topic_names=["__consumer_offsets"])
+    request = m.DeleteTopicsRequest(topic_names=["__consumer_offsets"])
     [result] = broker.call(request, 5).responses
     assert result.error_code == ErrorCode.INVALID_REQUEST
     assert result.error_message
@@ -168,23 +157,23 @@ def test_the_offsets_topic_cannot_be_deleted(broker: FakeBroker) -> None:
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (DeleteTopicState(name="a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (m.DeleteTopicState(name="a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (
-            DeleteTopicState(topic_id=(2).to_bytes(16, "big")),
+            m.DeleteTopicState(topic_id=(2).to_bytes(16, "big")),
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ),
         (
-            DeleteTopicState(name="a", topic_id=(2).to_bytes(16, "big")),
+            m.DeleteTopicState(name="a", topic_id=(2).to_bytes(16, "big")),
             ErrorCode.INVALID_REQUEST,
         ),
     ],
 )
 def test_deleting_topics_needs_delete_permission_and_either_a_name_or_an_id(
-    broker: FakeBroker, state: DeleteTopicState, code: ErrorCode
+    broker: FakeBroker, state: m.DeleteTopicState, code: ErrorCode
 ) -> None:
     broker.create("a")
     broker.authorizer = allow_only()
-    [result] = broker.call(DeleteTopicsRequest(topics=[state]), 6).responses
+    [result] = broker.call(m.DeleteTopicsRequest(topics=[state]), 6).responses
     assert result.error_code == code
     assert "a" in broker.catalog.topics
 
@@ -205,15 +194,15 @@ def test_an_unknown_topic_is_revealed_to_principals_that_may_describe_it(
     if exists:
         broker.create("a")
     broker.authorizer = allow_only(allowed)
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
+    request = m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="a")])
     [result] = broker.call(request, 6).responses
     assert result.error_code == code
 
 
 def grow(broker: FakeBroker, name: str, count: int, **options: Any) -> ErrorCode:
     assignments = options.pop("assignments", None)
-    topic = CreatePartitionsTopic(name=name, count=count, assignments=assignments)
-    request = CreatePartitionsRequest(topics=[topic], **options)
+    topic = m.CreatePartitionsTopic(name=name, count=count, assignments=assignments)
+    request = m.CreatePartitionsRequest(topics=[topic], **options)
     [result] = broker.call(request, 3).results
     return ErrorCode(result.error_code)
 
@@ -230,8 +219,8 @@ def test_partitions_are_added_to_a_topic(broker: FakeBroker) -> None:
 def test_adding_partitions_is_refused_as_in_kafka(broker: FakeBroker) -> None:
     broker.create("a")
     broker.data.ensure_offsets_topic(bytes(15) + b"\x99")
-    two = [CreatePartitionsAssignment(broker_ids=[1])] * 2
-    elsewhere = [CreatePartitionsAssignment(broker_ids=[9])]
+    two = [m.CreatePartitionsAssignment(broker_ids=[1])] * 2
+    elsewhere = [m.CreatePartitionsAssignment(broker_ids=[9])]
     assert grow(broker, "a", 1) is ErrorCode.INVALID_PARTITIONS
     assert grow(broker, "b", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert grow(broker, "__consumer_offsets", 60) is ErrorCode.INVALID_PARTITIONS
@@ -259,9 +248,9 @@ def test_all_topics_of_a_request_have_at_most_10_000_partitions(
 def test_one_request_adds_at_most_10_000_partitions(broker: FakeBroker) -> None:
     broker.create("a")
     broker.create("b")
-    request = CreatePartitionsRequest(
+    request = m.CreatePartitionsRequest(
         topics=[
-            CreatePartitionsTopic(name=name, count=count, assignments=None)
+            m.CreatePartitionsTopic(name=name, count=count, assignments=None)
             for name, count in (("a", 6_001), ("b", 4_002))
         ],
         validate_only=True,
@@ -279,5 +268,5 @@ def test_topics_have_at_most_max_partitions() -> None:
     assert grow(broker, "a", 5) == 0
     broker.restart()
     assert create(broker, new("b"))[0].error_code == POLICY_VIOLATION
-    broker.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    broker.call(m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name="a")]), 6)
     assert create(broker, new("b", 5))[0].error_code == 0

@@ -8,20 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.broker.catalog.entries import Entry
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from coterie.wire.record_batch import TRANSACTIONAL, Producer, split_batches
 from tests.broker.server.apis.fake_broker import FakeBroker, batch_of, produce_request
 from tests.broker.server.apis.test_fetch import COMMITTED, get, request_of, wait
@@ -41,7 +29,7 @@ class Client:
         self.sequence = 0
 
     def init(self, version: int = 5, timeout_ms: int = 60_000) -> ErrorCode:
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
         )
         response = self.broker.call(request, version)
@@ -50,12 +38,12 @@ class Client:
         return ErrorCode(response.error_code)
 
     def add(self, *indexes: int, topic: str = "a", version: int = 3) -> ErrorCode:
-        request = AddPartitionsToTxnRequest(
+        request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=topic, partitions=list(indexes))
+                m.AddPartitionsToTxnTopic(name=topic, partitions=list(indexes))
             ],
         )
         response = self.broker.call(request, version)
@@ -63,7 +51,7 @@ class Client:
         return ErrorCode(found.results_by_partition[0].partition_error_code)
 
     def add_offsets(self, group_id: str) -> ErrorCode:
-        request = AddOffsetsToTxnRequest(
+        request = m.AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -83,7 +71,7 @@ class Client:
         return code
 
     def end(self, *, committed: bool, version: int = 3) -> ErrorCode:
-        request = EndTxnRequest(
+        request = m.EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -136,13 +124,13 @@ def test_the_partitions_of_one_produce_request_join_a_transaction_together(
 def test_a_repeated_transactional_id_in_a_batch_of_additions_is_refused(
     broker: FakeBroker, client: Client
 ) -> None:
-    one = AddPartitionsToTxnTransaction(
+    one = m.AddPartitionsToTxnTransaction(
         transactional_id="t",
         producer_id=client.producer_id,
         producer_epoch=client.epoch,
-        topics=[AddPartitionsToTxnTopic(name="a", partitions=[0])],
+        topics=[m.AddPartitionsToTxnTopic(name="a", partitions=[0])],
     )
-    request = AddPartitionsToTxnRequest(transactions=[one, one])
+    request = m.AddPartitionsToTxnRequest(transactions=[one, one])
     results = broker.call(request, 5).results_by_transaction
     codes = [
         part.partition_error_code
@@ -208,10 +196,10 @@ def test_the_last_stable_offset_can_be_listed(
 ) -> None:
     client.add(0)
     client.send(b"x")
-    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    topics = [ListOffsetsTopic(name="a", partitions=[part])]
+    part = m.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topics = [m.ListOffsetsTopic(name="a", partitions=[part])]
     for level, offset in ((0, 1), (COMMITTED, 0)):
-        request = ListOffsetsRequest(topics=topics, isolation_level=level)
+        request = m.ListOffsetsRequest(topics=topics, isolation_level=level)
         response = broker.call(request, 7)
         assert response.topics[0].partitions[0].offset == offset
 
@@ -223,7 +211,7 @@ def test_all_markers_of_a_transaction_are_durable_together(
     client.send(b"x")
     client.add_offsets("group")
     broker.loop.holds = True
-    client_end = EndTxnRequest(
+    client_end = m.EndTxnRequest(
         transactional_id="t",
         producer_id=client.producer_id,
         producer_epoch=client.epoch,
@@ -395,7 +383,7 @@ def test_an_empty_transactional_id_is_refused(broker: FakeBroker) -> None:
 
 def test_each_idempotent_producer_gets_its_own_id(broker: FakeBroker) -> None:
     def fresh() -> tuple[int, int]:
-        response = broker.call(InitProducerIdRequest(transactional_id=None), 5)
+        response = broker.call(m.InitProducerIdRequest(transactional_id=None), 5)
         return response.producer_id, response.producer_epoch
 
     assert fresh() == (0, 0)
@@ -409,7 +397,7 @@ def test_each_idempotent_producer_gets_its_own_id(broker: FakeBroker) -> None:
 def test_a_producer_id_without_an_epoch_is_refused(
     broker: FakeBroker, transactional_id: str | None, producer_id: int, epoch: int
 ) -> None:
-    request = InitProducerIdRequest(
+    request = m.InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=1_000,
         producer_id=producer_id,

@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.errors import LogCorrupt
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_except, allow_only
 from tests.broker.server.apis.test_transactions import Client
 
@@ -44,7 +37,7 @@ def test_a_transaction_request_without_permission_is_refused(
     assert client.add(0) is refused
     assert client.add_offsets("g") is refused
     assert client.init() is refused
-    idempotent = InitProducerIdRequest(transactional_id=None)
+    idempotent = m.InitProducerIdRequest(transactional_id=None)
     code = broker.call(idempotent, 5).error_code
     assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -68,7 +61,7 @@ def test_adding_a_group_without_read_permission_is_refused(
 
 
 def test_a_producer_id_without_its_epoch_is_refused(broker: FakeBroker) -> None:
-    request = InitProducerIdRequest(
+    request = m.InitProducerIdRequest(
         transactional_id="t", transaction_timeout_ms=1_000, producer_id=5
     )
     code = broker.call(request, 4).error_code
@@ -84,9 +77,9 @@ def test_every_api_refuses_an_empty_transactional_id(broker: FakeBroker) -> None
 def test_another_node_responds_not_coordinator() -> None:
     broker = FakeBroker(nodes=2)
     requests = [
-        (AddOffsetsToTxnRequest(transactional_id="t"), 3),
-        (EndTxnRequest(transactional_id="t"), 3),
-        (InitProducerIdRequest(transactional_id="t"), 3),
+        (m.AddOffsetsToTxnRequest(transactional_id="t"), 3),
+        (m.EndTxnRequest(transactional_id="t"), 3),
+        (m.InitProducerIdRequest(transactional_id="t"), 3),
     ]
     for request, version in requests:
         response = broker.call(request, version, node=1)
@@ -96,19 +89,19 @@ def test_another_node_responds_not_coordinator() -> None:
 def test_many_transactions_are_added_in_one_request(
     broker: FakeBroker, client: Client
 ) -> None:
-    topics = [AddPartitionsToTxnTopic(name="a", partitions=[0])]
+    topics = [m.AddPartitionsToTxnTopic(name="a", partitions=[0])]
 
-    def of(*, verify_only: bool) -> AddPartitionsToTxnRequest:
-        transaction = AddPartitionsToTxnTransaction(
+    def of(*, verify_only: bool) -> m.AddPartitionsToTxnRequest:
+        transaction = m.AddPartitionsToTxnTransaction(
             transactional_id="t",
             producer_id=client.producer_id,
             producer_epoch=client.epoch,
             verify_only=verify_only,
             topics=topics,
         )
-        return AddPartitionsToTxnRequest(transactions=[transaction])
+        return m.AddPartitionsToTxnRequest(transactions=[transaction])
 
-    def code_of(request: AddPartitionsToTxnRequest) -> int:
+    def code_of(request: m.AddPartitionsToTxnRequest) -> int:
         response = broker.call(request, 5)
         [result] = response.results_by_transaction
         [topic] = result.topic_results
@@ -122,7 +115,7 @@ def test_many_transactions_are_added_in_one_request(
 
 def test_adding_many_transactions_needs_cluster_action(broker: FakeBroker) -> None:
     broker.authorizer = allow_except(("CLUSTER_ACTION", None))
-    response = broker.call(AddPartitionsToTxnRequest(), 4)
+    response = broker.call(m.AddPartitionsToTxnRequest(), 4)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

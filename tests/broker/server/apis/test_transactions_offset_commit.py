@@ -6,15 +6,8 @@ import pytest
 
 from coterie.broker.catalog.transactions import TransactionState
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitResponsePartition
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponseTopic,
-)
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_except
 from tests.broker.server.apis.test_transactions import Client
 
@@ -29,9 +22,9 @@ def broker() -> FakeBroker:
     made = FakeBroker()
     made.create("a")
     made.create("b")
-    done = OffsetCommitResponsePartition(partition_index=0)
-    topic = TxnOffsetCommitResponseTopic(name="a", partitions=[done])
-    made.groups.response = TxnOffsetCommitResponse(topics=[topic])
+    done = m.OffsetCommitResponsePartition(partition_index=0)
+    topic = m.TxnOffsetCommitResponseTopic(name="a", partitions=[done])
+    made.groups.response = m.TxnOffsetCommitResponse(topics=[topic])
     return made
 
 
@@ -46,15 +39,15 @@ def commit(
     client: Client, *names: str, version: int = V2, node: int = 0, group: str = GROUP
 ) -> dict[str, int]:
     """Commit offsets in a transaction; return the error of each topic's partition."""
-    request = TxnOffsetCommitRequest(
+    request = m.TxnOffsetCommitRequest(
         transactional_id=client.transactional_id,
         group_id=group,
         producer_id=client.producer_id,
         producer_epoch=client.epoch,
         topics=[
-            TxnOffsetCommitRequestTopic(
+            m.TxnOffsetCommitRequestTopic(
                 name=name,
-                partitions=[TxnOffsetCommitRequestPartition(partition_index=0)],
+                partitions=[m.TxnOffsetCommitRequestPartition(partition_index=0)],
             )
             for name in names
         ],

@@ -11,16 +11,8 @@ from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
 from coterie.auth.scram import password_matches, salted_password
 from coterie.settings import Settings
 from coterie.types import ScramMechanism
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 SHA_256, SHA_512 = ScramMechanism
@@ -43,9 +35,9 @@ def put(
     *,
     iterations: int = 4_096,
     salt: bytes = SALT,
-) -> ScramCredentialUpsertion:
+) -> m.ScramCredentialUpsertion:
     salted = salted_password(SHA_256, "secret", salt, iterations=4_096)
-    return ScramCredentialUpsertion(
+    return m.ScramCredentialUpsertion(
         name=user,
         mechanism=mechanism,
         iterations=iterations,
@@ -54,15 +46,15 @@ def put(
     )
 
 
-def drop(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
-    return ScramCredentialDeletion(name=user, mechanism=mechanism)
+def drop(user: str, mechanism: int = SHA_256) -> m.ScramCredentialDeletion:
+    return m.ScramCredentialDeletion(name=user, mechanism=mechanism)
 
 
 def alter(
     server: InProcessServer,
-    *changes: ScramCredentialUpsertion | ScramCredentialDeletion,
+    *changes: m.ScramCredentialUpsertion | m.ScramCredentialDeletion,
 ) -> list[Outcome]:
-    request = AlterUserScramCredentialsRequest(
+    request = m.AlterUserScramCredentialsRequest(
         deletions=[each for each in changes if isinstance(each, type(drop("")))],
         upsertions=[each for each in changes if isinstance(each, type(put("")))],
     )
@@ -73,8 +65,8 @@ def alter(
 def describe(server: InProcessServer, *users: str) -> dict[str, object]:
     """Return each user's mechanisms and iterations, or the code and message of its
     error."""
-    names = [UserName(name=user) for user in users]
-    answer = server.call(DescribeUserScramCredentialsRequest(users=names or None), 0)
+    names = [m.UserName(name=user) for user in users]
+    answer = server.call(m.DescribeUserScramCredentialsRequest(users=names or None), 0)
     assert answer.error_code == 0
     return {
         each.user: (each.error_code, each.error_message)
@@ -117,7 +109,8 @@ def test_a_client_salted_password_authenticates(server: InProcessServer) -> None
 
 @pytest.mark.parametrize("again", [drop("a"), put("a", SHA_512)])
 def test_a_repeated_user_is_refused(
-    server: InProcessServer, again: ScramCredentialUpsertion | ScramCredentialDeletion
+    server: InProcessServer,
+    again: m.ScramCredentialUpsertion | m.ScramCredentialDeletion,
 ) -> None:
     alter(server, put("a"))
     first = drop("a") if isinstance(again, type(drop(""))) else put("a")
@@ -159,7 +152,7 @@ def test_a_repeated_user_is_refused(
 )
 def test_a_refused_change_does_not_affect_other_users(
     server: InProcessServer,
-    change: ScramCredentialUpsertion | ScramCredentialDeletion,
+    change: m.ScramCredentialUpsertion | m.ScramCredentialDeletion,
     code: ErrorCode,
     message: str,
 ) -> None:
@@ -199,7 +192,7 @@ def test_users_need_describe_and_alter_on_the_cluster() -> None:
             ("a", code, None),
             ("b", code, None),
         ]
-        answer = server.call(DescribeUserScramCredentialsRequest(), 0)
+        answer = server.call(m.DescribeUserScramCredentialsRequest(), 0)
         assert (answer.error_code, answer.results) == (code, [])
         assert server.broker.catalog.users.names() == []
 
@@ -208,7 +201,7 @@ def test_a_password_whose_flush_fails_does_not_authenticate(
     server: InProcessServer,
 ) -> None:
     alter(server, put("a"))
-    request = AlterUserScramCredentialsRequest(upsertions=[put("b")])
+    request = m.AlterUserScramCredentialsRequest(upsertions=[put("b")])
     answered = server.send(request, 0)
     assert not answered.done()
     server.turn()

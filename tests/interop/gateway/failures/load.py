@@ -19,19 +19,8 @@ from coterie.client.group_member import GroupMember
 from coterie.client.options import ClientOptions
 from coterie.errors import CoterieError
 from coterie.types import GroupId, MemberId, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
 from coterie.wire.schema import Versions
 
 from .history import CommitHistory, OwnerHistory
@@ -138,7 +127,7 @@ class CommitLoad(GroupsLoad):
             response = await self._cluster.call_coordinator(
                 group,
                 commit_request(group, {0: offset}),
-                OffsetCommitResponse,
+                m.OffsetCommitResponse,
                 wanted=COMMIT_VERSIONS,
             )
         except CoterieError:
@@ -186,7 +175,7 @@ class CommitLoad(GroupsLoad):
             response = await self._cluster.call_coordinator(
                 group,
                 fetch_request([group], [partition]),
-                OffsetFetchResponse,
+                m.OffsetFetchResponse,
                 wanted=FETCH_VERSIONS,
             )
         except CoterieError:
@@ -208,26 +197,30 @@ class CommitLoad(GroupsLoad):
                     await asyncio.sleep(_RETRY_S)
 
 
-def commit_request(group: GroupId, offsets: Mapping[int, int]) -> OffsetCommitRequest:
+def commit_request(group: GroupId, offsets: Mapping[int, int]) -> m.OffsetCommitRequest:
     """Return a commit without a member, as of a simple consumer."""
     partitions = [
-        OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        m.OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset
+        )
         for partition, offset in offsets.items()
     ]
-    return OffsetCommitRequest(
+    return m.OffsetCommitRequest(
         group_id=group,
-        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
+        topics=[m.OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
     )
 
 
 def fetch_request(
     groups: Sequence[GroupId], partitions: Sequence[int]
-) -> OffsetFetchRequest:
+) -> m.OffsetFetchRequest:
     """Return a fetch of the committed offsets of some groups."""
-    topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(partitions))]
-    return OffsetFetchRequest(
+    topics = [
+        m.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(partitions))
+    ]
+    return m.OffsetFetchRequest(
         groups=[
-            OffsetFetchRequestGroup(group_id=group, topics=topics) for group in groups
+            m.OffsetFetchRequestGroup(group_id=group, topics=topics) for group in groups
         ]
     )
 

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 from tests.broker.server.harness import WireClient
 from tests.interop.gateway.cluster import ClusterBroker
 from tests.interop.gateway.nodes import GatewayNodes, GatewayProcess
@@ -209,13 +208,13 @@ def _read_answers(
     accepted = []
     try:
         for group in groups:
-            fetched: OffsetFetchResponse = zombie.receive()
+            fetched: m.OffsetFetchResponse = zombie.receive()
             [each] = fetched.groups
             if each.error_code:
                 findings.refused_by_zombie += 1
             elif each.topics[0].partitions[0].committed_offset < acknowledged[group]:
                 findings.stale_answers += 1
-            committed: OffsetCommitResponse = zombie.receive()
+            committed: m.OffsetCommitResponse = zombie.receive()
             code = committed.topics[0].partitions[0].error_code
             if code == ErrorCode.NONE:
                 accepted.append(group)

@@ -18,27 +18,8 @@ from coterie.client.cluster import (
 )
 from coterie.errors import ApiError, CoterieError
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from coterie.wire.record_batch import Producer
 from coterie.wire.schema import Message, Versions
 
@@ -115,31 +96,31 @@ class TransactionLoad(GroupsLoad):
         began_s = clock()
         pid, epoch = producer.producer_id, producer.producer_epoch
         if group not in self._newer:
-            added = AddOffsetsToTxnRequest(
+            added = m.AddOffsetsToTxnRequest(
                 transactional_id=group,
                 producer_id=pid,
                 producer_epoch=epoch,
                 group_id=group,
             )
-            await self._call(group, added, AddOffsetsToTxnResponse)
-        partition = TxnOffsetCommitRequestPartition(
+            await self._call(group, added, m.AddOffsetsToTxnResponse)
+        partition = m.TxnOffsetCommitRequestPartition(
             partition_index=_PARTITION, committed_offset=offset, committed_metadata=""
         )
-        commit = TxnOffsetCommitRequest(
+        commit = m.TxnOffsetCommitRequest(
             transactional_id=group,
             group_id=group,
             producer_id=pid,
             producer_epoch=epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+            topics=[m.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
         )
-        await self._call(group, commit, TxnOffsetCommitResponse)
-        ended = EndTxnRequest(
+        await self._call(group, commit, m.TxnOffsetCommitResponse)
+        ended = m.EndTxnRequest(
             transactional_id=group,
             producer_id=pid,
             producer_epoch=epoch,
             committed=is_committed,
         )
-        response = await self._call(group, ended, EndTxnResponse)
+        response = await self._call(group, ended, m.EndTxnResponse)
         if is_committed:
             history.succeeded(offset, began_s, clock())
         else:
@@ -149,12 +130,12 @@ class TransactionLoad(GroupsLoad):
         return Producer(response.producer_id, response.producer_epoch, 0)
 
     async def _producer(self, group: GroupId) -> Producer:
-        request = InitProducerIdRequest(
+        request = m.InitProducerIdRequest(
             transactional_id=group, transaction_timeout_ms=_TIMEOUT_MS
         )
         while True:
             try:
-                made = await self._call(group, request, InitProducerIdResponse)
+                made = await self._call(group, request, m.InitProducerIdResponse)
                 return Producer(made.producer_id, made.producer_epoch, 0)
             except CoterieError:
                 await asyncio.sleep(_RETRY_S)
@@ -176,7 +157,7 @@ class TransactionLoad(GroupsLoad):
         self, group: GroupId, request: Message, response: type[M]
     ) -> M:
         try:
-            if isinstance(request, TxnOffsetCommitRequest):
+            if isinstance(request, m.TxnOffsetCommitRequest):
                 answer = await self._cluster.call_coordinator(
                     group, request, response, wanted=self._versions(group)
                 )
@@ -185,7 +166,7 @@ class TransactionLoad(GroupsLoad):
                 connection = await self._cluster.connection(
                     await self._coordinator(group)
                 )
-                is_init = isinstance(request, InitProducerIdRequest)
+                is_init = isinstance(request, m.InitProducerIdRequest)
                 wanted = _INIT if is_init else self._versions(group)
                 answer = await connection.call(request, response, wanted=wanted)
                 code = answer.error_code  # type: ignore[attr-defined]
@@ -205,9 +186,9 @@ class TransactionLoad(GroupsLoad):
         """Return the coordinator of a transactional id, which is the group's."""
         if group not in self._coordinators:
             connection = await self._cluster.connection()
-            version = connection.version_of(FindCoordinatorRequest)
+            version = connection.version_of(m.FindCoordinatorRequest)
             request = find_coordinator_request([group], version, TRANSACTION)
-            response = await connection.call(request, FindCoordinatorResponse)
+            response = await connection.call(request, m.FindCoordinatorResponse)
             [found] = read_find_coordinator(response, [group], version).values()
             if found.code:
                 raise ApiError(ErrorCode.read(found.code), "FindCoordinator")
@@ -221,7 +202,7 @@ class TransactionLoad(GroupsLoad):
         request.require_stable = True
         try:
             response = await self._cluster.call_coordinator(
-                group, request, OffsetFetchResponse, wanted=FETCH_VERSIONS
+                group, request, m.OffsetFetchResponse, wanted=FETCH_VERSIONS
             )
         except CoterieError:
             self._cluster.forget_coordinator(group)

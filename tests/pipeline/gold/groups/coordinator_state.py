@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from coterie.broker.coordinator.state import State
+from coterie.wire import messages as m
 from coterie.wire.codec import decode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from tests.testing.log_generator.generated_log import (
     partition_folders,
     replay_partition,
@@ -54,7 +54,7 @@ def _groups(state: State) -> Iterator[tuple[str, Summary]]:
 def _members(state: State) -> Iterator[tuple[tuple[str, str], Assigned]]:
     for name, classic in state.classic_groups.items():
         for each in classic.members.values():
-            value, _ = decode(ConsumerProtocolAssignment, 1, each.assignment, 2)
+            value, _ = decode(m.ConsumerProtocolAssignment, 1, each.assignment, 2)
             yield (
                 (name, each.member_id),
                 {

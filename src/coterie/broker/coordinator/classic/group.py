@@ -20,9 +20,9 @@ from coterie.broker.coordinator.result import Ticket
 from coterie.errors import ApiError, MalformedFrame
 from coterie.java import hash_map_order, string_hash
 from coterie.types import GroupId, MemberId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 GENERATION_MAX: Final = 2**31 - 1
@@ -272,7 +272,7 @@ def _topics_in(subscription: bytes) -> list[TopicName]:
     # A subscription starts with two bytes of version. The fields of version 0 are a
     # prefix of those of all later versions (E19-19).
     value, _ = decode(
-        ConsumerProtocolSubscription, 0, subscription, 2, EMBEDDED_ELEMENTS_MAX
+        m.ConsumerProtocolSubscription, 0, subscription, 2, EMBEDDED_ELEMENTS_MAX
     )
     return value.topics
 

@@ -13,15 +13,15 @@ from coterie.broker.coordinator.classic.group import GroupState, HasGroups
 from coterie.broker.coordinator.classic.timers import session_timer
 from coterie.broker.coordinator.result import Context, Result, Session
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 # Constants, because access to an enum's member by name takes 0.1 us in Python 3.11.
 _DEAD: Final = GroupState.DEAD
 _PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
 
-def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Result:
+def handle(state: HasGroups, request: m.HeartbeatRequest, context: Context) -> Result:
     """Refresh the member's session (E19-10).
 
     During the join phase the session is refreshed too, and the response is
@@ -41,14 +41,14 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
     member = group.checked_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    response = HeartbeatResponse()
+    response = m.HeartbeatResponse()
     if group.state is _PREPARING_REBALANCE:
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
     timer = session_timer(request.group_id, member, context.now_ms)
     return Result(response, timers=(timer,))
 
 
-def session_of(state: HasGroups, request: HeartbeatRequest) -> Session | None:
+def session_of(state: HasGroups, request: m.HeartbeatRequest) -> Session | None:
     """Return the session that this heartbeat refreshes; None when it may have other
     effects.
 
@@ -68,16 +68,16 @@ def session_of(state: HasGroups, request: HeartbeatRequest) -> Session | None:
 
 
 def refuse(
-    request: HeartbeatRequest,
+    request: m.HeartbeatRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> HeartbeatResponse:
+) -> m.HeartbeatResponse:
     """Return the response that carries an error (E19-18).
 
     While the shard loads, heartbeats succeed: the member is most likely alive, and an
     error would make it search for another coordinator (H-121a).
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return HeartbeatResponse()
-    return HeartbeatResponse(error_code=client_error(code))
+        return m.HeartbeatResponse()
+    return m.HeartbeatResponse(error_code=client_error(code))

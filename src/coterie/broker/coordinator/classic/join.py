@@ -51,9 +51,8 @@ from coterie.broker.coordinator.classic.timers import (
 from coterie.broker.coordinator.result import PARKED, Context, Result
 from coterie.errors import ApiError
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
 from coterie.wire.primitives import STRING_BYTES_MAX
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
@@ -63,7 +62,7 @@ METADATA_BATCHES_MAX: Final = 4
 `message.max.bytes`."""
 
 
-def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Result:
+def handle(state: HasGroups, request: m.JoinGroupRequest, context: Context) -> Result:
     """Park the join, or respond: with an error, or when no rebalance is needed.
 
     The errors of a classic group have the member id of the request, as in Kafka:
@@ -83,7 +82,7 @@ def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Res
 
 
 def _handle_checked(
-    state: HasGroups, request: JoinGroupRequest, context: Context
+    state: HasGroups, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     group = state.classic_groups.get(request.group_id)
     if group is None:
@@ -101,11 +100,11 @@ def _handle_checked(
 
 
 def refuse(
-    request: JoinGroupRequest,
+    request: m.JoinGroupRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> JoinGroupResponse:
+) -> m.JoinGroupResponse:
     """Return the response that carries an error (E19-18).
 
     It has the member id if `check` raised the error, as Kafka's
@@ -113,14 +112,16 @@ def refuse(
     """
     if code in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT):
         return _error_response(request, code)
-    return JoinGroupResponse(error_code=client_error(code))
+    return m.JoinGroupResponse(error_code=client_error(code))
 
 
-def _error_response(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=code, member_id=request.member_id)
+def _error_response(
+    request: m.JoinGroupRequest, code: ErrorCode
+) -> m.JoinGroupResponse:
+    return m.JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
-def check(request: JoinGroupRequest, context: Context) -> None:
+def check(request: m.JoinGroupRequest, context: Context) -> None:
     """Check the fields that do not depend on the group.
 
     Raises:
@@ -143,7 +144,7 @@ def check(request: JoinGroupRequest, context: Context) -> None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def rebalance_timeout_ms(request: JoinGroupRequest, context: Context) -> int:
+def rebalance_timeout_ms(request: m.JoinGroupRequest, context: Context) -> int:
     """Return the member's rebalance timeout; in version 0 it equals the session
     timeout."""
     if context.api_version == 0:
@@ -151,19 +152,19 @@ def rebalance_timeout_ms(request: JoinGroupRequest, context: Context) -> int:
     return request.rebalance_timeout_ms
 
 
-def _check_group(group: ClassicGroup, request: JoinGroupRequest) -> None:
+def _check_group(group: ClassicGroup, request: m.JoinGroupRequest) -> None:
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not _supports(group, request):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _supports(group: ClassicGroup, request: JoinGroupRequest) -> bool:
+def _supports(group: ClassicGroup, request: m.JoinGroupRequest) -> bool:
     names = [protocol.name for protocol in request.protocols]
     return group.supports(request.protocol_type, names)
 
 
-def _join_first(request: JoinGroupRequest, context: Context) -> Result:
+def _join_first(request: m.JoinGroupRequest, context: Context) -> Result:
     """Create the group with its first member, and write it as empty (E19-15).
 
     As in Kafka, the group exists even if its first join has no protocol.
@@ -173,7 +174,7 @@ def _join_first(request: JoinGroupRequest, context: Context) -> Result:
     group = ClassicGroup(request.group_id)
     draft = ClassicDraft(group, context)
     draft.make(GroupCreated(request.group_id))
-    response: JoinGroupResponse | None
+    response: m.JoinGroupResponse | None
     if _supports(group, request):
         response = _Join(draft, request, context).as_new_member()
     else:
@@ -207,7 +208,9 @@ def _reject(draft: ClassicDraft, member_id: MemberId) -> Result:
         draft.make(PendingMemberDropped(draft.group_id, member_id))
         draft.set(cancel_session(draft.group_id, member_id))
         complete_if_all_joined(draft)
-    return draft.result(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+    return draft.result(
+        m.JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    )
 
 
 class _Join:
@@ -216,7 +219,7 @@ class _Join:
     __slots__ = ("context", "draft", "protocols", "request")
 
     def __init__(
-        self, draft: ClassicDraft, request: JoinGroupRequest, context: Context
+        self, draft: ClassicDraft, request: m.JoinGroupRequest, context: Context
     ):
         self.draft = draft
         self.request = request
@@ -226,7 +229,7 @@ class _Join:
             for protocol in request.protocols
         )
 
-    def as_new_member(self) -> JoinGroupResponse | None:
+    def as_new_member(self) -> m.JoinGroupResponse | None:
         """Handle a join without a member id: a new member, or a static member that
         restarted."""
         instance_id = self.request.group_instance_id
@@ -252,7 +255,7 @@ class _Join:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return member_id
 
-    def as_known_member(self) -> JoinGroupResponse | None:
+    def as_known_member(self) -> m.JoinGroupResponse | None:
         """Handle a join with a member id: a pending member, or a member that rejoins
         (E19-14)."""
         group, member_id = self.draft.group, self.request.member_id
@@ -280,7 +283,7 @@ class _Join:
             return False
         return member.protocols == self.protocols
 
-    def _require_member_id(self, member_id: MemberId) -> JoinGroupResponse:
+    def _require_member_id(self, member_id: MemberId) -> m.JoinGroupResponse:
         """Make the member pending; it becomes a member when it joins with its id
         (KIP-394)."""
         draft = self.draft
@@ -289,11 +292,11 @@ class _Join:
         draft.make(MemberPending(draft.group_id, member_id))
         at_ms = draft.now_ms + self.request.session_timeout_ms
         draft.set(expiry_timer(draft.group_id, member_id, at_ms))
-        return JoinGroupResponse(
+        return m.JoinGroupResponse(
             error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id
         )
 
-    def _add(self, member_id: MemberId) -> JoinGroupResponse | None:
+    def _add(self, member_id: MemberId) -> m.JoinGroupResponse | None:
         draft = self.draft
         draft.make(
             MemberAdded(
@@ -308,12 +311,14 @@ class _Join:
         rebalance_or_complete(draft)
         return PARKED
 
-    def _rejoin(self, member_id: MemberId) -> JoinGroupResponse | None:
+    def _rejoin(self, member_id: MemberId) -> m.JoinGroupResponse | None:
         draft = self.draft
         if (ticket := draft.group.joins.get(member_id)) is not None:
             # The client abandoned the earlier join; only one can be parked.
             code = ErrorCode.REBALANCE_IN_PROGRESS
-            draft.reply(ticket, JoinGroupResponse(error_code=code, member_id=member_id))
+            draft.reply(
+                ticket, m.JoinGroupResponse(error_code=code, member_id=member_id)
+            )
         draft.make(
             MemberRejoined(
                 draft.group_id,
@@ -329,7 +334,7 @@ class _Join:
 
     def _replace(
         self, old_member_id: MemberId, member_id: MemberId
-    ) -> JoinGroupResponse | None:
+    ) -> m.JoinGroupResponse | None:
         """Replace a static member's id (KIP-345, E19-13).
 
         No rebalance is needed if the group is Stable and would select the same
@@ -363,7 +368,7 @@ class _Join:
 
     def _replaced_response(
         self, member_id: MemberId, old_leader_id: MemberId | None
-    ) -> JoinGroupResponse:
+    ) -> m.JoinGroupResponse:
         group = self.draft.group
         assert group.state is GroupState.STABLE
         leads = group.leader_id == member_id
@@ -382,10 +387,10 @@ class _Join:
         code = ErrorCode.FENCED_INSTANCE_ID
         if (ticket := group.joins.get(old_member_id)) is not None:
             draft.reply(
-                ticket, JoinGroupResponse(error_code=code, member_id=old_member_id)
+                ticket, m.JoinGroupResponse(error_code=code, member_id=old_member_id)
             )
         if (ticket := group.syncs.get(old_member_id)) is not None:
-            draft.reply(ticket, SyncGroupResponse(error_code=code))
+            draft.reply(ticket, m.SyncGroupResponse(error_code=code))
 
     def _member(self, member_id: MemberId) -> Member:
         return Member(

@@ -20,18 +20,13 @@ from coterie.broker.coordinator.classic.timers import cancel_session
 from coterie.broker.coordinator.result import Context, Result
 from coterie.errors import ApiError
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
 
 BATCH_SINCE: Final = 3
 
 
-def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Result:
+def handle(state: HasGroups, request: m.LeaveGroupRequest, context: Context) -> Result:
     """Remove the members that can be removed; the others rebalance (E19-11).
 
     Raises:
@@ -59,23 +54,25 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
 
 
 def refuse(
-    request: LeaveGroupRequest,
+    request: m.LeaveGroupRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> LeaveGroupResponse:
+) -> m.LeaveGroupResponse:
     """Return the response that carries an error for the whole request (E19-18)."""
-    return LeaveGroupResponse(error_code=client_error(code))
+    return m.LeaveGroupResponse(error_code=client_error(code))
 
 
-def leaving_of(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+def leaving_of(
+    request: m.LeaveGroupRequest, api_version: int
+) -> list[m.MemberIdentity]:
     """Return the members that leave; before version 3 the request has only one."""
     if api_version >= BATCH_SINCE:
         return request.members
-    return [MemberIdentity(member_id=request.member_id)]
+    return [m.MemberIdentity(member_id=request.member_id)]
 
 
-def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
+def _leave(draft: ClassicDraft, identity: m.MemberIdentity) -> ErrorCode:
     group = draft.group
     if identity.member_id in group.pending_members:
         draft.make(PendingMemberDropped(draft.group_id, identity.member_id))
@@ -88,7 +85,7 @@ def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _member_id(group: ClassicGroup, identity: MemberIdentity) -> MemberId:
+def _member_id(group: ClassicGroup, identity: m.MemberIdentity) -> MemberId:
     instance_id = identity.group_instance_id
     if not identity.member_id and instance_id is not None:
         if (member_id := group.static_members.get(instance_id)) is not None:
@@ -98,18 +95,18 @@ def _member_id(group: ClassicGroup, identity: MemberIdentity) -> MemberId:
 
 
 def response_of(
-    leaving: list[MemberIdentity], codes: list[ErrorCode], api_version: int
-) -> LeaveGroupResponse:
+    leaving: list[m.MemberIdentity], codes: list[ErrorCode], api_version: int
+) -> m.LeaveGroupResponse:
     """Return the response with an error code for each member, in the request's
     order."""
     if api_version < BATCH_SINCE:
-        return LeaveGroupResponse(error_code=codes[0])
+        return m.LeaveGroupResponse(error_code=codes[0])
     members = [
-        MemberResponse(
+        m.MemberResponse(
             member_id=identity.member_id,
             group_instance_id=identity.group_instance_id,
             error_code=code,
         )
         for identity, code in zip(leaving, codes, strict=True)
     ]
-    return LeaveGroupResponse(members=members)
+    return m.LeaveGroupResponse(members=members)

@@ -33,9 +33,8 @@ from coterie.broker.coordinator.classic.timers import (
 )
 from coterie.broker.coordinator.result import Context, Reply, Result
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
 
 
 def handle_timer(state: HasGroups, request: TimerRequest, context: Context) -> Result:
@@ -135,11 +134,11 @@ def resigned(group: ClassicGroup) -> Result:
     (E19-16)."""
     code = ErrorCode.NOT_COORDINATOR
     replies = [
-        Reply(ticket, JoinGroupResponse(error_code=code, member_id=member_id))
+        Reply(ticket, m.JoinGroupResponse(error_code=code, member_id=member_id))
         for member_id, ticket in group.joins.items()
     ]
     replies += [
-        Reply(ticket, SyncGroupResponse(error_code=code))
+        Reply(ticket, m.SyncGroupResponse(error_code=code))
         for ticket in group.syncs.values()
     ]
     change = GroupResigned(group.group_id)

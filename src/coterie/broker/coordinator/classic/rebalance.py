@@ -32,12 +32,8 @@ from coterie.broker.coordinator.classic.timers import (
     sync_timer,
 )
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import (
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
-from coterie.wire.messages.sync_group import SyncGroupResponse
 
 _GENERATION_STATES: Final = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
@@ -123,9 +119,9 @@ def remove_member(draft: ClassicDraft, member_id: MemberId) -> None:
     group = draft.group
     code = ErrorCode.UNKNOWN_MEMBER_ID
     if (ticket := group.joins.get(member_id)) is not None:
-        draft.reply(ticket, JoinGroupResponse(error_code=code))
+        draft.reply(ticket, m.JoinGroupResponse(error_code=code))
     if (ticket := group.syncs.get(member_id)) is not None:
-        draft.reply(ticket, SyncGroupResponse(error_code=code))
+        draft.reply(ticket, m.SyncGroupResponse(error_code=code))
     draft.make(MemberRemoved(draft.group_id, member_id))
     draft.set(cancel_session(draft.group_id, member_id))
 
@@ -137,24 +133,24 @@ def refuse_syncs(draft: ClassicDraft, code: ErrorCode) -> None:
     """
     group = draft.group
     for member_id, ticket in group.syncs.items():
-        draft.reply(ticket, SyncGroupResponse(error_code=code))
+        draft.reply(ticket, m.SyncGroupResponse(error_code=code))
         draft.set(session_timer(draft.group_id, group.members[member_id], draft.now_ms))
 
 
 def joined_response(
     group: ClassicGroup, member_id: MemberId, *, with_members: bool
-) -> JoinGroupResponse:
+) -> m.JoinGroupResponse:
     """Return the join response of a member in the current generation (E19-07)."""
     assert member_id in group.members
     assert group.state is not GroupState.PREPARING_REBALANCE
-    return JoinGroupResponse(
+    return m.JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name or None,
         leader=group.leader_id or "",
         member_id=member_id,
         members=[
-            JoinGroupResponseMember(
+            m.JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 metadata=member.metadata(group.protocol_name),

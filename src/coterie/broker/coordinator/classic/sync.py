@@ -22,11 +22,11 @@ from coterie.broker.coordinator.classic.timers import cancel_sync, session_timer
 from coterie.broker.coordinator.result import PARKED, Context, Result
 from coterie.errors import ApiError
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def handle(state: HasGroups, request: SyncGroupRequest, context: Context) -> Result:
+def handle(state: HasGroups, request: m.SyncGroupRequest, context: Context) -> Result:
     """Respond with the assignment, or park the sync until the leader's arrives.
 
     Raises:
@@ -47,23 +47,23 @@ def handle(state: HasGroups, request: SyncGroupRequest, context: Context) -> Res
     if (ticket := group.syncs.get(member_id)) is not None:
         # The client abandoned the earlier sync; only one can be parked.
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        draft.reply(ticket, SyncGroupResponse(error_code=code))
+        draft.reply(ticket, m.SyncGroupResponse(error_code=code))
     draft.make(SyncReceived(group.group_id, member_id, ticket=context.ticket))
     _end_sync_phase_if_over(draft)
     return draft.result(PARKED)
 
 
 def refuse(
-    request: SyncGroupRequest,
+    request: m.SyncGroupRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> SyncGroupResponse:
+) -> m.SyncGroupResponse:
     """Return the response that carries an error (E19-18)."""
-    return SyncGroupResponse(error_code=client_error(code))
+    return m.SyncGroupResponse(error_code=client_error(code))
 
 
-def _checked_group(state: HasGroups, request: SyncGroupRequest) -> ClassicGroup:
+def _checked_group(state: HasGroups, request: m.SyncGroupRequest) -> ClassicGroup:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = state.classic_groups.get(request.group_id)
@@ -88,7 +88,7 @@ def _differs(requested: str | None, actual: str | None) -> bool:
     return requested is not None and requested != actual
 
 
-def _complete(draft: ClassicDraft, request: SyncGroupRequest) -> SyncGroupResponse:
+def _complete(draft: ClassicDraft, request: m.SyncGroupRequest) -> m.SyncGroupResponse:
     """Write the leader's assignments and respond to all parked syncs."""
     group = draft.group
     assert request.member_id == group.leader_id
@@ -116,8 +116,8 @@ def _end_sync_phase_if_over(draft: ClassicDraft) -> None:
         draft.set(cancel_sync(draft.group_id))
 
 
-def _response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    return SyncGroupResponse(
+def _response(group: ClassicGroup, assignment: bytes) -> m.SyncGroupResponse:
+    return m.SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
         assignment=assignment,

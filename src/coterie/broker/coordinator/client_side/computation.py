@@ -44,20 +44,8 @@ from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import MemberId, TopicId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
-from coterie.wire.messages.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from coterie.wire.messages.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    MemberAssignor,
-    PreparedMember,
-    PreparedTopic,
-)
 
 
 def common_assignor(offers: Mapping[Offer, int], size: int) -> str | None:
@@ -252,7 +240,7 @@ def handle_end_computation(
 
 
 def prepare_assignment(
-    state: State, request: ConsumerGroupPrepareAssignmentRequest, context: Context
+    state: State, request: m.ConsumerGroupPrepareAssignmentRequest, context: Context
 ) -> Result:
     """Return the group as the input of the assignor, and keep it for the check at
     install.
@@ -275,7 +263,7 @@ def prepare_assignment(
     draft.make(ComputationSet(draft.group_id, chosen._replace(prepared=prepared)))
     members = draft.group.members
     return draft.result(
-        ConsumerGroupPrepareAssignmentResponse(
+        m.ConsumerGroupPrepareAssignmentResponse(
             group_epoch=draft.epoch,
             assignor_name=name,
             members=[
@@ -283,7 +271,7 @@ def prepare_assignment(
                 for member_id, each in spec.members.items()
             ],
             topics=[
-                PreparedTopic(
+                m.PreparedTopic(
                     topic_id=topic_id,
                     topic_name=context.environment.topics.topic_name(topic_id) or "",
                     num_partitions=each.partition_count,
@@ -295,21 +283,21 @@ def prepare_assignment(
 
 
 def refuse_prepare(
-    request: ConsumerGroupPrepareAssignmentRequest,
+    request: m.ConsumerGroupPrepareAssignmentRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> ConsumerGroupPrepareAssignmentResponse:
+) -> m.ConsumerGroupPrepareAssignmentResponse:
     """Return the response that carries an error and nothing else."""
-    return ConsumerGroupPrepareAssignmentResponse(
+    return m.ConsumerGroupPrepareAssignmentResponse(
         error_code=code, error_message=message
     )
 
 
 def computing_draft(
     state: State,
-    request: ConsumerGroupPrepareAssignmentRequest
-    | ConsumerGroupInstallAssignmentRequest,
+    request: m.ConsumerGroupPrepareAssignmentRequest
+    | m.ConsumerGroupInstallAssignmentRequest,
     context: Context,
 ) -> ConsumerDraft:
     """Return a draft of the group after checking that the sender is the computing
@@ -347,21 +335,21 @@ def not_chosen(member_id: str) -> ApiError:
     )
 
 
-def _prepared_member(member: Member, spec: MemberSpec, name: str) -> PreparedMember:
+def _prepared_member(member: Member, spec: MemberSpec, name: str) -> m.PreparedMember:
     (assignor,) = [each for each in member.client_assignors if each.name == name]
-    return PreparedMember(
+    return m.PreparedMember(
         member_id=member.member_id,
         member_epoch=member.epoch,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
         subscribed_topic_ids=sorted(spec.subscribed_topic_ids),
-        assignor=MemberAssignor(
+        assignor=m.MemberAssignor(
             reason=assignor.reason,
             metadata_version=assignor.version,
             metadata_bytes=assignor.metadata,
         ),
         topic_partitions=[
-            TopicPartitions(topic_id=topic, partitions=sorted(some))
+            m.TopicPartitions(topic_id=topic, partitions=sorted(some))
             for topic, some in sorted(spec.partitions.items())
         ],
     )
@@ -371,7 +359,7 @@ _NO_TARGET: Target = {}
 
 
 def install_assignment(
-    state: State, request: ConsumerGroupInstallAssignmentRequest, context: Context
+    state: State, request: m.ConsumerGroupInstallAssignmentRequest, context: Context
 ) -> Result:
     """Check the assignment and make it the target of the epoch it was computed for
     (E13-06).
@@ -395,23 +383,23 @@ def install_assignment(
     end(draft)
     if draft.epoch > prepared.epoch:
         choose(draft, draft.group.members[request.member_id])
-    return draft.result(ConsumerGroupInstallAssignmentResponse())
+    return draft.result(m.ConsumerGroupInstallAssignmentResponse())
 
 
 def refuse_install(
-    request: ConsumerGroupInstallAssignmentRequest,
+    request: m.ConsumerGroupInstallAssignmentRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> ConsumerGroupInstallAssignmentResponse:
+) -> m.ConsumerGroupInstallAssignmentResponse:
     """Return the response that carries an error and nothing else."""
-    return ConsumerGroupInstallAssignmentResponse(
+    return m.ConsumerGroupInstallAssignmentResponse(
         error_code=code, error_message=message
     )
 
 
 def _check_assignment(
-    request: ConsumerGroupInstallAssignmentRequest, prepared: Prepared
+    request: m.ConsumerGroupInstallAssignmentRequest, prepared: Prepared
 ) -> None:
     """Check the assignment against the prepared input, not the present group (E13-30 to
     E13-33)."""
@@ -434,14 +422,14 @@ def _check_assignment(
             owners[topic, partition] = member.member_id
 
 
-def _given(member: InstalledMember) -> Iterator[tuple[TopicId, int]]:
+def _given(member: m.InstalledMember) -> Iterator[tuple[TopicId, int]]:
     for topic in member.partitions:
         for partition in topic.partitions:
             yield topic.topic_id, partition
 
 
 def _put_targets(
-    draft: ConsumerDraft, request: ConsumerGroupInstallAssignmentRequest
+    draft: ConsumerDraft, request: m.ConsumerGroupInstallAssignmentRequest
 ) -> None:
     """Write the targets that change.
 
@@ -472,7 +460,7 @@ def _put_error(draft: ConsumerDraft, error: int) -> None:
         draft.put_target(member_id, target, TargetDetail(error))
 
 
-def _target_of(member: InstalledMember) -> Target:
+def _target_of(member: m.InstalledMember) -> Target:
     partitions: dict[TopicId, set[int]] = {}
     for topic, partition in _given(member):
         partitions.setdefault(topic, set()).add(partition)

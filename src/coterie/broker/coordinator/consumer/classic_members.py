@@ -62,12 +62,8 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
 _UNRELEASED: Final = MemberState.UNRELEASED_PARTITIONS
@@ -124,7 +120,7 @@ def has_to_join(draft: ConsumerDraft, member: Member) -> bool:
 
 
 def heartbeat_of_classic_member(
-    state: State, request: HeartbeatRequest, context: Context
+    state: State, request: m.HeartbeatRequest, context: Context
 ) -> Result:
     """Refresh the session of a classic member.
 
@@ -142,7 +138,7 @@ def heartbeat_of_classic_member(
         generation=request.generation_id,
     )
     draft.set(timers.session_timer(group.group_id, member, context))
-    response = HeartbeatResponse()
+    response = m.HeartbeatResponse()
     if has_to_join(draft, member):
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
         draft.set(timers.join_timer(group.group_id, member, context.now_ms))
@@ -166,7 +162,7 @@ def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
 
 
 def sync_of_classic_member(
-    state: State, request: SyncGroupRequest, context: Context
+    state: State, request: m.SyncGroupRequest, context: Context
 ) -> Result:
     """Respond with the partitions that the member's join assigned (E20-26).
 
@@ -191,12 +187,12 @@ def sync_of_classic_member(
         # If the member must revoke partitions first, it gets only those that it keeps.
         draft.set(timers.join_timer(group.group_id, member, context.now_ms))
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        return draft.result(SyncGroupResponse(error_code=code))
+        return draft.result(m.SyncGroupResponse(error_code=code))
     draft.set(timers.cancel_sync(group.group_id, member.member_id))
     draft.set(timers.session_timer(group.group_id, member, context))
     version = version_of(subscription)
     return draft.result(
-        SyncGroupResponse(
+        m.SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(
@@ -206,7 +202,7 @@ def sync_of_classic_member(
     )
 
 
-def _check_protocol(request: SyncGroupRequest, name: str) -> None:
+def _check_protocol(request: m.SyncGroupRequest, name: str) -> None:
     # Both fields are null in versions below 5, and a null field is not compared.
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -215,7 +211,7 @@ def _check_protocol(request: SyncGroupRequest, name: str) -> None:
 
 
 def leave_of_members(
-    state: State, request: LeaveGroupRequest, context: Context
+    state: State, request: m.LeaveGroupRequest, context: Context
 ) -> Result:
     """Remove members of either protocol, all in one epoch (E20-30, KAFKA-18188).
 
@@ -232,7 +228,7 @@ def leave_of_members(
 
 
 def _add_leaving(
-    draft: ConsumerDraft, identity: MemberIdentity, gone: dict[MemberId, Member]
+    draft: ConsumerDraft, identity: m.MemberIdentity, gone: dict[MemberId, Member]
 ) -> ErrorCode:
     instance_id = identity.group_instance_id
     member: Member | None
@@ -251,7 +247,7 @@ def _add_leaving(
 
 
 def join_of_classic_member(
-    state: State, request: JoinGroupRequest, context: Context
+    state: State, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Handle the JoinGroup of a classic member, which may be new.
 
@@ -279,7 +275,7 @@ def join_of_classic_member(
     ):
         # KIP-394, as in a classic group.
         required = ErrorCode.MEMBER_ID_REQUIRED
-        return Result(JoinGroupResponse(error_code=required, member_id=member_id))
+        return Result(m.JoinGroupResponse(error_code=required, member_id=member_id))
     return draft.result(_join(draft, _find_sender(draft, member_id, request), request))
 
 
@@ -293,7 +289,7 @@ def _check_policy(group: ConsumerGroup, settings: Settings) -> None:
 
 
 def _replace_empty(
-    state: State, group: ConsumerGroup, request: JoinGroupRequest, context: Context
+    state: State, group: ConsumerGroup, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Convert a group without members to a classic one, under any policy (E20-44)."""
     assert group.group_id not in state.classic_groups, group.group_id
@@ -304,7 +300,7 @@ def _replace_empty(
 
 
 def _find_sender(
-    draft: ConsumerDraft, member_id: MemberId, request: JoinGroupRequest
+    draft: ConsumerDraft, member_id: MemberId, request: m.JoinGroupRequest
 ) -> Sender:
     """Return the member that joins.
 
@@ -322,8 +318,8 @@ def _find_sender(
 
 
 def _join(
-    draft: ConsumerDraft, sender: Sender, request: JoinGroupRequest
-) -> JoinGroupResponse:
+    draft: ConsumerDraft, sender: Sender, request: m.JoinGroupRequest
+) -> m.JoinGroupResponse:
     context, group_id, replaced = draft.context, draft.group_id, sender.replaced
     subscription = _subscription(request)
     known = sender.before
@@ -352,13 +348,13 @@ def _join(
     return _response(after.member_id, after.epoch, request.protocols[0].name)
 
 
-def _owned(subscription: ConsumerProtocolSubscription, context: Context) -> Owned:
+def _owned(subscription: m.ConsumerProtocolSubscription, context: Context) -> Owned:
     return known_partitions(subscription.owned_partitions, context.environment.topics)
 
 
 def _downgrade(
-    draft: ConsumerDraft, last: Member, member_id: MemberId, request: JoinGroupRequest
-) -> JoinGroupResponse:
+    draft: ConsumerDraft, last: Member, member_id: MemberId, request: m.JoinGroupRequest
+) -> m.JoinGroupResponse:
     """Downgrade the group, as its last member of the consumer protocol now joins with
     the classic one (E20-40).
 
@@ -390,8 +386,8 @@ def _downgrade(
 
 def _response(
     member_id: MemberId, generation: int, protocol_name: str
-) -> JoinGroupResponse:
-    return JoinGroupResponse(
+) -> m.JoinGroupResponse:
+    return m.JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocol_name,
@@ -400,7 +396,7 @@ def _response(
     )
 
 
-def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+def _subscription(request: m.JoinGroupRequest) -> m.ConsumerProtocolSubscription:
     """Return the subscription, in any version, of the member's first protocol
     (E20-21).
 
@@ -418,8 +414,8 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 def _updated(
     member: Member,
-    request: JoinGroupRequest,
-    subscription: ConsumerProtocolSubscription,
+    request: m.JoinGroupRequest,
+    subscription: m.ConsumerProtocolSubscription,
     context: Context,
 ) -> Member:
     """Return the member with the fields of its join.

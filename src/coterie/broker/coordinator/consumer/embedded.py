@@ -15,12 +15,8 @@ from coterie.broker.coordinator.consumer.member import Target
 from coterie.broker.coordinator.result import TopicView
 from coterie.errors import MalformedFrame
 from coterie.types import TopicId
+from coterie.wire import messages as m
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode, encode
-from coterie.wire.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolTopicPartitions,
-)
 from coterie.wire.schema import Message
 
 _VERSION: Final = struct.Struct(">h")
@@ -38,25 +34,25 @@ def version_of(data: bytes) -> int:
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
         raise MalformedFrame(f"version {version} of the embedded protocol")
-    return min(version, ConsumerProtocolSubscription.VERSIONS.high)
+    return min(version, m.ConsumerProtocolSubscription.VERSIONS.high)
 
 
-def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+def read_subscription(data: bytes) -> m.ConsumerProtocolSubscription:
     """Decode a subscription: topics, and the partitions owned at the time.
 
     Raises:
         MalformedFrame: The bytes are not a subscription.
     """
-    return _read(ConsumerProtocolSubscription, data)
+    return _read(m.ConsumerProtocolSubscription, data)
 
 
-def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+def read_assignment(data: bytes) -> m.ConsumerProtocolAssignment:
     """Decode an assignment that a leader sent for a member.
 
     Raises:
         MalformedFrame: The bytes are not an assignment.
     """
-    return _read(ConsumerProtocolAssignment, data)
+    return _read(m.ConsumerProtocolAssignment, data)
 
 
 def _read(kind: type[_Message], data: bytes) -> _Message:
@@ -75,9 +71,9 @@ def write_assignment(
         for topic_id, some in partitions.items()
         if (name := topics.topic_name(topic_id)) is not None
     }
-    value = ConsumerProtocolAssignment(
+    value = m.ConsumerProtocolAssignment(
         assigned_partitions=[
-            ConsumerProtocolTopicPartitions(topic=name, partitions=some)
+            m.ConsumerProtocolTopicPartitions(topic=name, partitions=some)
             for name, some in sorted(named.items())
         ]
     )
@@ -85,7 +81,7 @@ def write_assignment(
 
 
 def known_partitions(
-    named: Iterable[ConsumerProtocolTopicPartitions], topics: TopicView
+    named: Iterable[m.ConsumerProtocolTopicPartitions], topics: TopicView
 ) -> Target:
     """Return partitions by topic id; those that do not exist are dropped (E20-16)."""
     known: dict[TopicId, frozenset[int]] = {}

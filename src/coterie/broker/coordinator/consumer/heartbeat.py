@@ -36,20 +36,15 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.java import trim
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 
 MEMBER_MAKES_ITS_ID_SINCE = 1
 """The version from which the client makes the member id (KIP-1082)."""
 
 
 def check_heartbeat(
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     *,
     api_version: int,
     assignors: Collection[str],
@@ -85,7 +80,7 @@ def check_heartbeat(
         )
 
 
-def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+def _check_join(request: m.ConsumerGroupHeartbeatRequest) -> None:
     _refuse_if(
         request.rebalance_timeout_ms == -1,
         "RebalanceTimeoutMs must be provided in first request.",
@@ -112,7 +107,7 @@ def _refuse_if(is_wrong: bool, message: str) -> None:
 
 
 def session_of(
-    state: State, request: ConsumerGroupHeartbeatRequest, configs: GroupConfigView
+    state: State, request: m.ConsumerGroupHeartbeatRequest, configs: GroupConfigView
 ) -> Session | None:
     """Return the session that this heartbeat refreshes; None when it may have other
     effects.
@@ -132,7 +127,7 @@ def session_of(
     )
 
 
-def _has_no_fields(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _has_no_fields(request: m.ConsumerGroupHeartbeatRequest) -> bool:
     assert request.group_id, "a group has an id"
     return (
         request.rack_id is None
@@ -145,7 +140,7 @@ def _has_no_fields(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _is_settled(
-    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest
+    group: ConsumerGroup, member: Member, request: m.ConsumerGroupHeartbeatRequest
 ) -> bool:
     """Return whether the member is reconciled and no step of the group is due."""
     return (
@@ -159,7 +154,7 @@ def _is_settled(
 
 
 def handle(
-    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+    state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Result:
     """Handle a heartbeat (E7).
 
@@ -198,13 +193,13 @@ def handle(
 
 
 def refuse(
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     """Return the response that carries an error and nothing else (E7-54)."""
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+    return m.ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 def group_not_found(group_id: GroupId) -> ApiError:
@@ -215,7 +210,7 @@ def group_not_found(group_id: GroupId) -> ApiError:
 
 
 def _draft(
-    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+    state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerDraft:
     """Return a draft of the group; a join may create it, or upgrade a classic one
     (E7-21)."""
@@ -233,13 +228,13 @@ def _draft(
     return ConsumerDraft(ConsumerGroup(request.group_id), context)
 
 
-def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+def _owned(request: m.ConsumerGroupHeartbeatRequest) -> Owned | None:
     if request.topic_partitions is None:
         return None
     return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
 
 
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _is_full(request: m.ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether the response must contain the whole assignment (E7-50).
 
     It must when the member joins, or sends all its fields.
@@ -271,12 +266,12 @@ def _has_other_partitions(before: Member, after: Member) -> bool:
 
 def _response(
     draft: ConsumerDraft, member: Member, *, sends_assignment: bool
-) -> ConsumerGroupHeartbeatResponse:
+) -> m.ConsumerGroupHeartbeatResponse:
     assert member.epoch >= 0, "the member has left"
     interval_ms = draft.context.environment.configs.heartbeat_interval_ms(
         draft.group_id
     )
-    return ConsumerGroupHeartbeatResponse(
+    return m.ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=interval_ms,
@@ -285,12 +280,12 @@ def _response(
     )
 
 
-def _assignment(draft: ConsumerDraft, member: Member) -> Assignment:
+def _assignment(draft: ConsumerDraft, member: Member) -> m.Assignment:
     detail = draft.detail(member.member_id)
-    return Assignment(
+    return m.Assignment(
         # An assignment without topics means that nothing is assigned (E7-51).
         topic_partitions=[
-            TopicPartitions(topic_id=topic, partitions=sorted(partitions))
+            m.TopicPartitions(topic_id=topic, partitions=sorted(partitions))
             for topic, partitions in sorted(member.assigned.items())
         ],
         error=detail.error,

@@ -26,11 +26,8 @@ from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 
 
 def remove_members(draft: ConsumerDraft, members: Iterable[Member]) -> None:
@@ -60,7 +57,7 @@ def remove_without_downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> 
 
 
 def leave_with_heartbeat(
-    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+    state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Result:
     """Remove the member of a heartbeat with epoch -1, or -2 for static members
     (E7.7).
@@ -85,7 +82,7 @@ def leave_with_heartbeat(
     else:
         remove_members(draft, (member,))
     return draft.result(
-        ConsumerGroupHeartbeatResponse(
+        m.ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
     )

@@ -23,13 +23,8 @@ from coterie.broker.coordinator.consumer.reconcile import Owned
 from coterie.broker.coordinator.result import Context
 from coterie.errors import ApiError
 from coterie.types import MemberId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ClientAssignor as RequestAssignor,
-)
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
 
 
 def check_member_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
@@ -85,7 +80,7 @@ class Sender(NamedTuple):
 
 
 def find_sender(
-    draft: ConsumerDraft, request: ConsumerGroupHeartbeatRequest, owned: Owned | None
+    draft: ConsumerDraft, request: m.ConsumerGroupHeartbeatRequest, owned: Owned | None
 ) -> Sender:
     """Return the sender of a heartbeat that does not leave the group.
 
@@ -115,7 +110,7 @@ def short_uuid(context: Context) -> str:
 def _static(
     draft: ConsumerDraft,
     member_id: MemberId,
-    request: ConsumerGroupHeartbeatRequest,
+    request: m.ConsumerGroupHeartbeatRequest,
     owned: Owned | None,
 ) -> Sender:
     instance_id = request.instance_id
@@ -232,7 +227,7 @@ def successor(replaced: Member, member_id: MemberId) -> Member:
 
 
 def with_heartbeat(
-    member: Member, request: ConsumerGroupHeartbeatRequest, context: Context
+    member: Member, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Member:
     """Return the member with the fields that the heartbeat sets; null fields change
     nothing (E7-35).
@@ -268,7 +263,7 @@ def with_heartbeat(
     return member if after == member else after
 
 
-def _offer(assignor: RequestAssignor) -> ClientAssignor:
+def _offer(assignor: m.ClientAssignor) -> ClientAssignor:
     return ClientAssignor(
         assignor.name,
         assignor.minimum_version,

@@ -70,10 +70,8 @@ from coterie.broker.coordinator.result import Context, Record, Reply, TopicView
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import MemberId, TopicId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
 
 _UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
 """The values of `group.consumer.migration.policy` that allow an upgrade (E20-01)."""
@@ -118,10 +116,10 @@ def upgrade(
     # Parked joins and syncs are of a generation that will not complete (E20-13).
     code = ErrorCode.REBALANCE_IN_PROGRESS
     for member_id, ticket in classic.joins.items():
-        response = JoinGroupResponse(error_code=code, member_id=member_id)
+        response = m.JoinGroupResponse(error_code=code, member_id=member_id)
         draft.replies.append(Reply(ticket, response))
     for ticket in classic.syncs.values():
-        draft.replies.append(Reply(ticket, SyncGroupResponse(error_code=code)))
+        draft.replies.append(Reply(ticket, m.SyncGroupResponse(error_code=code)))
     # Sessions continue with the timeouts that the members chose (E20-15).
     draft.set(cancel_join(classic.group_id))
     draft.set(cancel_sync(classic.group_id))
@@ -266,7 +264,7 @@ def _free(target: Target, taken: set[tuple[TopicId, int]]) -> Target:
 
 def _subscription(
     member: ClassicMember, classic: ClassicGroup
-) -> ConsumerProtocolSubscription:
+) -> m.ConsumerProtocolSubscription:
     """Return the member's subscription under the group's protocol.
 
     Use the subscription of the member's first protocol if the group has no protocol yet

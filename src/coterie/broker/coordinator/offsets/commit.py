@@ -39,20 +39,8 @@ from coterie.broker.coordinator.result import Context, Record, Result, Timer
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponseTopic,
-)
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import ZERO_UUID
 
@@ -63,9 +51,9 @@ _DEAD: Final = GroupState.DEAD
 _EMPTY: Final = GroupState.EMPTY
 _COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
 
-_Request: TypeAlias = OffsetCommitRequest | TxnOffsetCommitRequest
+_Request: TypeAlias = m.OffsetCommitRequest | m.TxnOffsetCommitRequest
 _RequestPartition: TypeAlias = (
-    OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+    m.OffsetCommitRequestPartition | m.TxnOffsetCommitRequestPartition
 )
 
 
@@ -77,10 +65,10 @@ class _Api(NamedTuple):
 
 
 COMMIT_TYPES: Final = ResponseTypes(
-    OffsetCommitResponseTopic, OffsetCommitResponsePartition
+    m.OffsetCommitResponseTopic, m.OffsetCommitResponsePartition
 )
 TXN_COMMIT_TYPES: Final = ResponseTypes(
-    TxnOffsetCommitResponseTopic, OffsetCommitResponsePartition
+    m.TxnOffsetCommitResponseTopic, m.OffsetCommitResponsePartition
 )
 _OFFSET_COMMIT: Final = _Api(COMMIT_TYPES, topic_ids_since=10)
 _TXN_OFFSET_COMMIT: Final = _Api(TXN_COMMIT_TYPES, topic_ids_since=6)
@@ -94,7 +82,7 @@ _LATEST_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 def commit_offsets(
-    state: State, request: OffsetCommitRequest, context: Context
+    state: State, request: m.OffsetCommitRequest, context: Context
 ) -> Result:
     """Write the offsets of the partitions that pass the checks.
 
@@ -110,7 +98,7 @@ def commit_offsets(
     """
     division = _divide(request, context, _OFFSET_COMMIT)
     if not division.existing:
-        return Result(OffsetCommitResponse(topics=division.merge(())))
+        return Result(m.OffsetCommitResponse(topics=division.merge(())))
     timers: tuple[Timer, ...] = ()
     older: OlderEpoch | None = None
     group = state.classic_groups.get(request.group_id)
@@ -128,27 +116,27 @@ def commit_offsets(
     commit = _Commit(request.group_id, context, older, expire_timestamp_ms)
     topics = [commit.add_topic(each, COMMIT_TYPES) for each in division.existing]
     return Result(
-        OffsetCommitResponse(topics=division.merge(topics)),
+        m.OffsetCommitResponse(topics=division.merge(topics)),
         records=tuple(commit.records),
         timers=timers,
     )
 
 
 def refuse_commit(
-    request: OffsetCommitRequest | PlainCommit,
+    request: m.OffsetCommitRequest | PlainCommit,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> OffsetCommitResponse:
+) -> m.OffsetCommitResponse:
     """Return the response that carries an error for every partition that exists."""
     if isinstance(request, PlainCommit):
         request = request.general()
     division = _divide(request, context, _OFFSET_COMMIT)
-    return OffsetCommitResponse(topics=division.refuse_all(code))
+    return m.OffsetCommitResponse(topics=division.refuse_all(code))
 
 
 def _check_other_group(
-    state: State, request: OffsetCommitRequest, context: Context
+    state: State, request: m.OffsetCommitRequest, context: Context
 ) -> OlderEpoch | None:
     """Check a commit to a consumer group or to an unknown group."""
     group = state.consumer_groups.get(request.group_id)
@@ -171,7 +159,7 @@ _SINCE_V6: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def commit_transactional_offsets(
-    state: State, request: TxnOffsetCommitRequest, context: Context
+    state: State, request: m.TxnOffsetCommitRequest, context: Context
 ) -> Result:
     """Write offsets that are pending until the producer's transaction ends (E17-15).
 
@@ -183,7 +171,7 @@ def commit_transactional_offsets(
     """
     division = _divide(request, context, _TXN_OFFSET_COMMIT)
     if not division.existing:
-        return Result(TxnOffsetCommitResponse(topics=division.merge(())))
+        return Result(m.TxnOffsetCommitResponse(topics=division.merge(())))
     older = _check_transaction(state, request, context)
     if older is not None:
         older = older._replace(error=_error_of_version(older.error, context))
@@ -192,7 +180,7 @@ def commit_transactional_offsets(
     commit = _Commit(request.group_id, context, older, omits_topic_id=not by_id)
     topics = [commit.add_topic(each, TXN_COMMIT_TYPES) for each in division.existing]
     return Result(
-        TxnOffsetCommitResponse(topics=division.merge(topics)),
+        m.TxnOffsetCommitResponse(topics=division.merge(topics)),
         records=tuple(commit.records),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
@@ -200,18 +188,18 @@ def commit_transactional_offsets(
 
 
 def refuse_transactional_commit(
-    request: TxnOffsetCommitRequest,
+    request: m.TxnOffsetCommitRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> TxnOffsetCommitResponse:
+) -> m.TxnOffsetCommitResponse:
     """Return the response that carries an error for every partition that exists."""
     division = _divide(request, context, _TXN_OFFSET_COMMIT)
-    return TxnOffsetCommitResponse(topics=division.refuse_all(code))
+    return m.TxnOffsetCommitResponse(topics=division.refuse_all(code))
 
 
 def _check_transaction(
-    state: State, request: TxnOffsetCommitRequest, context: Context
+    state: State, request: m.TxnOffsetCommitRequest, context: Context
 ) -> OlderEpoch | None:
     transaction = state.offsets.pending.transactions.get(request.producer_id)
     if transaction and request.producer_epoch < transaction.producer_epoch:

@@ -18,8 +18,8 @@ from coterie.broker.coordinator.records import (
 )
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.types import LogOffset, TopicId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartitions
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
@@ -177,14 +177,14 @@ def response_without_offset(
     )
 
 
-def as_struct(of_partition: ResponsePartition) -> OffsetFetchResponsePartitions:
+def as_struct(of_partition: ResponsePartition) -> m.OffsetFetchResponsePartitions:
     """Return the response's partition as an object, for versions with another
     encoding."""
     partition, offset, leader_epoch = _PARTITION.unpack_from(of_partition)
     (code,) = _ERROR_AND_TAGS.unpack_from(
         of_partition, len(of_partition) - _ERROR_AND_TAGS.size
     )
-    return OffsetFetchResponsePartitions(
+    return m.OffsetFetchResponsePartitions(
         partition_index=partition,
         committed_offset=offset,
         committed_leader_epoch=leader_epoch,

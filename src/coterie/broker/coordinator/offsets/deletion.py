@@ -36,17 +36,12 @@ from coterie.broker.coordinator.state import Group, State
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import GroupId, TopicId, TopicName, TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 from coterie.wire.schema import ZERO_UUID
 
 DELETE_TYPES: Final = ResponseTypes(
-    OffsetDeleteResponseTopic, OffsetDeleteResponsePartition
+    m.OffsetDeleteResponseTopic, m.OffsetDeleteResponsePartition
 )
 TOPIC_SLICE_GROUPS: Final = 50
 """The number of groups that a slice searches for offsets of a deleted topic."""
@@ -151,7 +146,7 @@ def _partitions_of(
 
 
 def delete_offsets(
-    state: State, request: OffsetDeleteRequest, context: Context
+    state: State, request: m.OffsetDeleteRequest, context: Context
 ) -> Result:
     """Write tombstones for the requested offsets, stored or pending (D-53 to D-55).
 
@@ -178,21 +173,21 @@ def delete_offsets(
             for each in indexes
             if state.offsets.holds(group_id, topic.name, each.partition_index)
         ]
-    response = OffsetDeleteResponse(topics=division.merge(topics))
+    response = m.OffsetDeleteResponse(topics=division.merge(topics))
     return Result(response, records=tuple(records))
 
 
 def refuse_delete(
-    request: OffsetDeleteRequest,
+    request: m.OffsetDeleteRequest,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
-) -> OffsetDeleteResponse:
+) -> m.OffsetDeleteResponse:
     """Return the response that carries an error and no topics."""
-    return OffsetDeleteResponse(error_code=code)
+    return m.OffsetDeleteResponse(error_code=code)
 
 
-def _checked_group(state: State, request: OffsetDeleteRequest) -> Group:
+def _checked_group(state: State, request: m.OffsetDeleteRequest) -> Group:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = state.group(request.group_id)

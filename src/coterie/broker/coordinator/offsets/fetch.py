@@ -27,13 +27,8 @@ from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import ZERO_UUID
 
@@ -55,7 +50,7 @@ class FetchOffsets(NamedTuple):
     From v10 on a topic without a name is resolved by its id.
     """
 
-    group: OffsetFetchRequestGroup
+    group: m.OffsetFetchRequestGroup
     require_stable: bool = False
 
 
@@ -76,14 +71,16 @@ def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Resu
         if requested.topics is None
         else [reader.one_topic(topic) for topic in requested.topics]
     )
-    return Result(OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics))
+    return Result(
+        m.OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
+    )
 
 
 def refuse_fetch(
     request: FetchOffsets, context: Context, code: ErrorCode, message: str | None = None
-) -> OffsetFetchResponseGroup:
+) -> m.OffsetFetchResponseGroup:
     """Return the response that carries an error for the group."""
-    return OffsetFetchResponseGroup(group_id=request.group.group_id, error_code=code)
+    return m.OffsetFetchResponseGroup(group_id=request.group.group_id, error_code=code)
 
 
 class _Reader:
@@ -112,7 +109,7 @@ class _Reader:
         self._version = context.api_version
         self._bytes_left = RESPONSE_BYTES_MAX
 
-    def all_topics(self) -> list[OffsetFetchResponseTopics]:
+    def all_topics(self) -> list[m.OffsetFetchResponseTopics]:
         """Return all stored offsets.
 
         From v10 on a deleted topic is left out, as it has no id.
@@ -126,8 +123,8 @@ class _Reader:
         return responses
 
     def one_topic(
-        self, requested: OffsetFetchRequestTopics
-    ) -> OffsetFetchResponseTopics:
+        self, requested: m.OffsetFetchRequestTopics
+    ) -> m.OffsetFetchResponseTopics:
         """Return the requested partitions, whether they exist or not (A-40)."""
         indexes = requested.partition_indexes
         is_repeated = len(indexes) > REPEATABLE_MAX and len({*indexes}) < len(indexes)
@@ -154,12 +151,12 @@ class _Reader:
         topic_id: TopicId,
         of_topic: Mapping[int, Packed],
         wanted: Collection[int],
-    ) -> OffsetFetchResponseTopics:
+    ) -> m.OffsetFetchResponseTopics:
         """Return the response for the wanted partitions."""
         if self._version < PREPARED_SINCE:
             partitions = [self._partition(topic, of_topic, each) for each in wanted]
             self._bytes_left -= sum(map(len, partitions))
-            return OffsetFetchResponseTopics(
+            return m.OffsetFetchResponseTopics(
                 name=topic, partitions=[as_struct(each) for each in partitions]
             )
         if self._pending is None:
@@ -170,10 +167,10 @@ class _Reader:
 
     def _prepared(
         self, topic: TopicName, topic_id: TopicId, count: int, body: bytes
-    ) -> OffsetFetchResponseTopics:
+    ) -> m.OffsetFetchResponseTopics:
         self._bytes_left -= len(body)
         prepared: Any = EncodedArray(count, body)
-        return OffsetFetchResponseTopics(
+        return m.OffsetFetchResponseTopics(
             name=topic, topic_id=topic_id, partitions=prepared
         )
 
@@ -203,7 +200,7 @@ def group_exists(
 
 
 def _of_topic_id(
-    of_topic: Mapping[int, Packed], requested: OffsetFetchRequestTopics
+    of_topic: Mapping[int, Packed], requested: m.OffsetFetchRequestTopics
 ) -> Mapping[int, Packed]:
     """Return the requested offsets, except those of an older topic of the same name."""
     matching = (ZERO_UUID, requested.topic_id)

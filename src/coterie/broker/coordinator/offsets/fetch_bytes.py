@@ -23,11 +23,8 @@ from coterie.broker.coordinator.result import Context, TopicView
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
 from coterie.wire.primitives import SMALL_UVARINTS, read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
@@ -65,11 +62,11 @@ class Fetched(NamedTuple):
 
 def refuse_fetched(
     request: Fetched, context: Context, code: ErrorCode, message: str | None = None
-) -> OffsetFetchResponse:
+) -> m.OffsetFetchResponse:
     """Return the response that carries an error for each group."""
-    return OffsetFetchResponse(
+    return m.OffsetFetchResponse(
         groups=[
-            OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+            m.OffsetFetchResponseGroup(group_id=group_id, error_code=code)
             for group_id in request.groups
         ]
     )

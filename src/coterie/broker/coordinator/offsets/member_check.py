@@ -16,9 +16,8 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.errors import ApiError
 from coterie.types import MemberId, TopicId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.plain_commit import PlainCommit
 
 MEMBER_EPOCHS_SINCE: Final = 9
@@ -49,7 +48,7 @@ class OlderEpoch(NamedTuple):
 
 
 def check_commit(
-    group: ConsumerGroup, request: OffsetCommitRequest | PlainCommit, api_version: int
+    group: ConsumerGroup, request: m.OffsetCommitRequest | PlainCommit, api_version: int
 ) -> OlderEpoch | None:
     """Check a commit, with or without a member (E17-02 to E17-05, E17-13).
 
@@ -72,7 +71,7 @@ def check_commit(
 
 
 def check_transactional_commit(
-    group: ConsumerGroup, request: TxnOffsetCommitRequest
+    group: ConsumerGroup, request: m.TxnOffsetCommitRequest
 ) -> OlderEpoch | None:
     """Check a transactional commit, of any version, like `check_commit`.
 

@@ -36,26 +36,8 @@ from coterie.broker.catalog.entries import (
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_acls import (
-    AclCreation,
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from coterie.wire.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from coterie.wire.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
 
 
 def describe_acls(call: Call) -> None:
@@ -68,18 +50,18 @@ def describe_acls(call: Call) -> None:
         acls = _authorized_acls(call, Operation.DESCRIBE)
     except ApiError as error:
         call.respond(
-            DescribeAclsResponse(error_code=error.code, error_message=error.message)
+            m.DescribeAclsResponse(error_code=error.code, error_message=error.message)
         )
         return
     matching = acls.matching(_decode_filter(call.request))
-    response = DescribeAclsResponse(
+    response = m.DescribeAclsResponse(
         resources=[
-            DescribeAclsResource(
+            m.DescribeAclsResource(
                 resource_type=resource_type,
                 resource_name=name,
                 pattern_type=pattern,
                 acls=[
-                    AclDescription(
+                    m.AclDescription(
                         principal=str(acl.principal),
                         host=acl.host,
                         operation=acl.operation,
@@ -95,7 +77,7 @@ def describe_acls(call: Call) -> None:
     )
 
     def durable(error: ErrorCode) -> None:
-        failed = DescribeAclsResponse(error_code=error, error_message=None)
+        failed = m.DescribeAclsResponse(error_code=error, error_message=None)
         call.respond(failed if error else response)
 
     call.node.broker.data.when_durable(durable)
@@ -107,12 +89,12 @@ def create_acls(call: Call) -> None:
     Requires ALTER on the cluster. Creating an existing binding succeeds without a
     change.
     """
-    request: CreateAclsRequest = call.request
+    request: m.CreateAclsRequest = call.request
     results = [_create(call, creation) for creation in request.creations]
-    respond_when_durable(call, CreateAclsResponse(results=results), results)
+    respond_when_durable(call, m.CreateAclsResponse(results=results), results)
 
 
-def _create(call: Call, creation: AclCreation) -> AclCreationResult:
+def _create(call: Call, creation: m.AclCreation) -> m.AclCreationResult:
     try:
         acls = _authorized_acls(call, Operation.ALTER)
         principal = parse_principal(creation.principal)
@@ -137,10 +119,10 @@ def _create(call: Call, creation: AclCreation) -> AclCreationResult:
         if acl not in acls:
             call.node.broker.catalog.check_room(EntryKind.ACL)
     except ApiError as error:
-        return AclCreationResult(error_code=error.code, error_message=error.message)
+        return m.AclCreationResult(error_code=error.code, error_message=error.message)
     if acl not in acls:
         call.node.broker.data.stage([Entry(EntryKind.ACL, acl.key, acl.to_value())])
-    return AclCreationResult(error_message=None)
+    return m.AclCreationResult(error_message=None)
 
 
 def delete_acls(call: Call) -> None:
@@ -148,13 +130,13 @@ def delete_acls(call: Call) -> None:
 
     Requires ALTER on the cluster. All filters are matched before anything is deleted.
     """
-    request: DeleteAclsRequest = call.request
+    request: m.DeleteAclsRequest = call.request
     keys: dict[str, None] = {}
     results = []
     match_count = 0
     for requested in request.filters:
         matching: Sequence[AclBinding] = ()
-        result = DeleteAclsFilterResult(error_message=None)
+        result = m.DeleteAclsFilterResult(error_message=None)
         try:
             acls = _authorized_acls(call, Operation.ALTER)
             acl_filter = _decode_filter(requested)
@@ -168,7 +150,7 @@ def delete_acls(call: Call) -> None:
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         result.matching_acls = [
-            DeleteAclsMatchingAcl(
+            m.DeleteAclsMatchingAcl(
                 error_message=None,
                 resource_type=acl.resource_type,
                 resource_name=acl.name,
@@ -190,7 +172,7 @@ def delete_acls(call: Call) -> None:
             for result in results:
                 result.error_code = result.error_code or error
                 result.matching_acls = []
-        call.respond(DeleteAclsResponse(filter_results=results))
+        call.respond(m.DeleteAclsResponse(filter_results=results))
 
     data.when_durable(durable)
 
@@ -216,7 +198,7 @@ def _authorized_acls(call: Call, operation: Operation) -> AclAuthorizer:
 
 
 def _decode_filter(
-    requested: DescribeAclsRequest | DeleteAclsFilter,
+    requested: m.DescribeAclsRequest | m.DeleteAclsFilter,
 ) -> AclBindingFilter:
     return AclBindingFilter(
         resource_type=number_or_unknown(ResourceType, requested.resource_type_filter),

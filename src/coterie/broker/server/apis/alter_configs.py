@@ -45,20 +45,9 @@ from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
-)
 
 # IncrementalAlterConfigs.
 
@@ -75,16 +64,16 @@ class ConfigOperation(IntEnum):
 def incremental_alter_configs(call: Call) -> None:
     """Change configurations; respond once all are durable. Requires ALTER_CONFIGS on
     each resource."""
-    request: IncrementalAlterConfigsRequest = call.request
+    request: m.IncrementalAlterConfigsRequest = call.request
     results = _change_all(call, request.resources)
     respond_when_durable(
-        call, IncrementalAlterConfigsResponse(responses=results), results
+        call, m.IncrementalAlterConfigsResponse(responses=results), results
     )
 
 
 def _change_all(
-    call: Call, resources: Sequence[IncrementalAlterConfigsResource]
-) -> list[AlterConfigsResourceResponse]:
+    call: Call, resources: Sequence[m.IncrementalAlterConfigsResource]
+) -> list[m.AlterConfigsResourceResponse]:
     """Stage the changes, unless `validate_only` is set; return a result for each."""
     results = []
     named = Counter(
@@ -92,7 +81,7 @@ def _change_all(
     )
     change_count = sum(len(resource.configs) for resource in resources)
     for resource in resources:
-        result = AlterConfigsResourceResponse(
+        result = m.AlterConfigsResourceResponse(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_message=None,
@@ -117,7 +106,7 @@ def _change_all(
     return results
 
 
-def _check_changes(configs: Sequence[IncrementalAlterableConfig]) -> None:
+def _check_changes(configs: Sequence[m.IncrementalAlterableConfig]) -> None:
     """Raise ApiError INVALID_REQUEST for what Kafka's broker refuses before its
     controller sees the request (`ConfigAdminManager.preprocess`)."""
     names = Counter(config.name for config in configs)
@@ -136,7 +125,7 @@ def _check_changes(configs: Sequence[IncrementalAlterableConfig]) -> None:
 
 
 def _alter_topic(
-    call: Call, name: TopicName, configs: Sequence[IncrementalAlterableConfig]
+    call: Call, name: TopicName, configs: Sequence[m.IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     catalog = call.node.broker.catalog
     if not call.authorize_topic(Operation.ALTER_CONFIGS, name):
@@ -168,7 +157,7 @@ def _alter_topic(
 
 
 def _alter_broker(
-    call: Call, name: str, configs: Sequence[IncrementalAlterableConfig]
+    call: Call, name: str, configs: Sequence[m.IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     catalog = call.node.broker.catalog
     if not call.authorize_cluster(Operation.ALTER_CONFIGS):
@@ -192,7 +181,7 @@ def _alter_broker(
 
 
 def _alter_group(
-    call: Call, group_id: GroupId, configs: Sequence[IncrementalAlterableConfig]
+    call: Call, group_id: GroupId, configs: Sequence[m.IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     # Any node can change a group's configuration: it is not part of the state of the
     # group's coordinator (E21-01).
@@ -207,7 +196,7 @@ def _alter_group(
 
 
 _Alter: TypeAlias = Callable[
-    [Call, str, Sequence[IncrementalAlterableConfig]], Sequence[Entry]
+    [Call, str, Sequence[m.IncrementalAlterableConfig]], Sequence[Entry]
 ]
 _ALTER: Final[Mapping[int, _Alter]] = {
     ConfigResourceType.TOPIC: _alter_topic,
@@ -217,7 +206,7 @@ _ALTER: Final[Mapping[int, _Alter]] = {
 
 
 def _new_value(
-    config: IncrementalAlterableConfig, current: str, *, is_list: bool
+    config: m.IncrementalAlterableConfig, current: str, *, is_list: bool
 ) -> str | None:
     """Return the value after the change; None for the default."""
     if config.config_operation == ConfigOperation.DELETE:
@@ -256,40 +245,40 @@ def _new_value(
 def alter_configs(call: Call) -> None:
     """Replace the configurations of each resource; respond once all are durable.
     Requires ALTER_CONFIGS on each resource."""
-    request: AlterConfigsRequest = call.request
+    request: m.AlterConfigsRequest = call.request
     results = _change_all(
         call, [_incremental_changes(call, each) for each in request.resources]
     )
-    respond_when_durable(call, AlterConfigsResponse(responses=results), results)
+    respond_when_durable(call, m.AlterConfigsResponse(responses=results), results)
 
 
 def _incremental_changes(
-    call: Call, resource: AlterConfigsResource
-) -> IncrementalAlterConfigsResource:
+    call: Call, resource: m.AlterConfigsResource
+) -> m.IncrementalAlterConfigsResource:
     """Convert the request to incremental changes: set its configs, delete all
     others."""
     given = {config.name for config in resource.configs}
     changes = [
-        IncrementalAlterableConfig(
+        m.IncrementalAlterableConfig(
             name=config.name, config_operation=ConfigOperation.SET, value=config.value
         )
         for config in resource.configs
     ]
     changes += (
-        IncrementalAlterableConfig(
+        m.IncrementalAlterableConfig(
             name=name, config_operation=ConfigOperation.DELETE, value=None
         )
         for name in _own_names(call, resource)
         if name not in given
     )
-    return IncrementalAlterConfigsResource(
+    return m.IncrementalAlterConfigsResource(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=changes,
     )
 
 
-def _own_names(call: Call, resource: AlterConfigsResource) -> Iterable[str]:
+def _own_names(call: Call, resource: m.AlterConfigsResource) -> Iterable[str]:
     """Return the names of a resource's own configurations."""
     catalog = call.node.broker.catalog
     if resource.resource_type == ConfigResourceType.TOPIC:

@@ -24,34 +24,9 @@ from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
 from coterie.broker.server.apis.routing import LEADER_EPOCH, unknown_partition
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from coterie.wire.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from coterie.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    QuorumListener,
-    QuorumNode,
-    QuorumPartition,
-    QuorumReplica,
-    QuorumTopic,
-)
-from coterie.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from coterie.wire.releases import Release
 
 FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
@@ -79,17 +54,17 @@ def api_versions(call: Call, release: Release | None = None) -> None:
 
     With `release` they are those of that Kafka release.
     """
-    request: ApiVersionsRequest = call.request
+    request: m.ApiVersionsRequest = call.request
     sasl = call.peer.sasl
     if sasl is not None and sasl.expects_token:
-        call.respond(ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        call.respond(m.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         call.close()
         return
     if call.api_version >= _SOFTWARE_SINCE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
-        call.respond(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        call.respond(m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     settings = call.node.broker.settings
     response = _versions(
@@ -100,14 +75,16 @@ def api_versions(call: Call, release: Release | None = None) -> None:
     call.respond(response if release is None else _of_release(response, release))
 
 
-def _of_release(response: ApiVersionsResponse, release: Release) -> ApiVersionsResponse:
+def _of_release(
+    response: m.ApiVersionsResponse, release: Release
+) -> m.ApiVersionsResponse:
     versions = [
-        ApiVersion(api_key=key, min_version=low, max_version=high)
+        m.ApiVersion(api_key=key, min_version=low, max_version=high)
         for key, (low, high) in release.versions.items()
     ]
     if not release.has_features:
-        return ApiVersionsResponse(api_keys=versions)
-    return ApiVersionsResponse(
+        return m.ApiVersionsResponse(api_keys=versions)
+    return m.ApiVersionsResponse(
         api_keys=versions,
         supported_features=response.supported_features,
         finalized_features=response.finalized_features,
@@ -118,22 +95,22 @@ def _of_release(response: ApiVersionsResponse, release: Release) -> ApiVersionsR
 @cache
 def _versions(
     *, has_level_zero: bool, consumer: bool, private: bool
-) -> ApiVersionsResponse:
+) -> m.ApiVersionsResponse:
     levels = {"group.version": int(consumer), "transaction.version": 2}
-    return ApiVersionsResponse(
+    return m.ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=low, max_version=high)
+            m.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in (IMPLEMENTED if private else ADVERTISED).items()
         ],
         # Clients before v4 fail on a feature whose lowest level is 0 (KAFKA-17011).
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            m.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, low, high in FEATURES
             if low or has_level_zero
         ],
         finalized_features_epoch=0,
         finalized_features=[
-            FinalizedFeatureKey(
+            m.FinalizedFeatureKey(
                 name=name, min_version_level=level, max_version_level=level
             )
             for name, level in levels.items()
@@ -165,16 +142,16 @@ def find_coordinator(call: Call) -> None:
     Groups are mapped to nodes as Kafka's clients expect (B-16). Requires DESCRIBE on
     the group, which need not exist (B-17).
     """
-    request: FindCoordinatorRequest = call.request
+    request: m.FindCoordinatorRequest = call.request
     if call.api_version >= _MANY_KEYS_SINCE:
         coordinators = [
             _find_coordinator(call, key) for key in request.coordinator_keys
         ]
-        call.respond(FindCoordinatorResponse(coordinators=coordinators))
+        call.respond(m.FindCoordinatorResponse(coordinators=coordinators))
         return
     one = _find_coordinator(call, request.key)
     call.respond(
-        FindCoordinatorResponse(
+        m.FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=_COORDINATOR_MESSAGES[one.error_code],
             node_id=one.node_id,
@@ -184,7 +161,7 @@ def find_coordinator(call: Call) -> None:
     )
 
 
-def _find_coordinator(call: Call, key: str) -> Coordinator:
+def _find_coordinator(call: Call, key: str) -> m.Coordinator:
     key_type = call.request.key_type
     broker = call.node.broker
     try:
@@ -213,14 +190,14 @@ def _find_coordinator(call: Call, key: str) -> Coordinator:
         refused = key_type not in {_GROUP_KEY, _TRANSACTION_KEY} and (
             key_type != _SHARE_KEY or error.code != ErrorCode.INVALID_REQUEST
         )
-        return Coordinator(
+        return m.Coordinator(
             key=key,
             node_id=-1,
             port=-1,
             error_code=error.code,
             error_message=_COORDINATOR_MESSAGES[error.code] if refused else "",
         )
-    return Coordinator(
+    return m.Coordinator(
         key=key,
         node_id=node.node_id,
         host=node.host,
@@ -234,12 +211,12 @@ def _find_coordinator(call: Call, key: str) -> Coordinator:
 
 def describe_cluster(call: Call) -> None:
     """List the nodes with their addresses and racks."""
-    request: DescribeClusterRequest = call.request
+    request: m.DescribeClusterRequest = call.request
     broker = call.node.broker
     if request.endpoint_type != _BROKER_ENDPOINTS:
         is_controller = request.endpoint_type == _CONTROLLER_ENDPOINTS
         call.respond(
-            DescribeClusterResponse(
+            m.DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
                 if is_controller
                 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
@@ -248,11 +225,11 @@ def describe_cluster(call: Call) -> None:
             )
         )
         return
-    response = DescribeClusterResponse(
+    response = m.DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.nodes[0].node_id,
         brokers=[
-            DescribeClusterBroker(
+            m.DescribeClusterBroker(
                 broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack
             )
             for node in broker.nodes
@@ -275,8 +252,8 @@ def describe_quorum(call: Call) -> None:
     so they observe nothing. The catalog is no log, so that all its offsets are 0. As in
     Kafka, only a request for exactly the one partition of the metadata is known.
     """
-    request: DescribeQuorumRequest = call.request
-    response = DescribeQuorumResponse(error_message="")
+    request: m.DescribeQuorumRequest = call.request
+    response = m.DescribeQuorumResponse(error_message="")
     if not call.authorize_cluster(Operation.DESCRIBE):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         response.error_message = "Cluster authorization failed."
@@ -289,19 +266,23 @@ def describe_quorum(call: Call) -> None:
     ]
     if requested == [(METADATA_TOPIC, 0)]:
         quorum = _quorum(call)
-        response.topics = [QuorumTopic(topic_name=METADATA_TOPIC, partitions=[quorum])]
+        response.topics = [
+            m.QuorumTopic(topic_name=METADATA_TOPIC, partitions=[quorum])
+        ]
         controller = call.node.broker.nodes[0]
-        listener = QuorumListener(
+        listener = m.QuorumListener(
             name=controller.protocol.name, host=controller.host, port=controller.port
         )
-        response.nodes = [QuorumNode(node_id=controller.node_id, listeners=[listener])]
+        response.nodes = [
+            m.QuorumNode(node_id=controller.node_id, listeners=[listener])
+        ]
     else:
         error = unknown_partition()
         response.topics = [
-            QuorumTopic(
+            m.QuorumTopic(
                 topic_name=topic.topic_name,
                 partitions=[
-                    QuorumPartition(
+                    m.QuorumPartition(
                         partition_index=part.partition_index,
                         error_code=error.code,
                         error_message=error.message,
@@ -314,16 +295,16 @@ def describe_quorum(call: Call) -> None:
     call.respond(response)
 
 
-def _quorum(call: Call) -> QuorumPartition:
+def _quorum(call: Call) -> m.QuorumPartition:
     broker = call.node.broker
     now_ms = broker.data.clock()
     controller_id = broker.nodes[0].node_id
-    voter = QuorumReplica(
+    voter = m.QuorumReplica(
         replica_id=controller_id,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
-    return QuorumPartition(
+    return m.QuorumPartition(
         partition_index=0,
         error_message="",
         leader_id=controller_id,

@@ -37,19 +37,9 @@ from coterie.broker.server.apis.routing import (
 )
 from coterie.broker.server.call import Call
 from coterie.broker.server.offset_fetch_path import WaitingFetch
+from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.primitives import EncodedArray
 
@@ -147,21 +137,21 @@ def offset_fetch(call: Call) -> None:
         if waiting.respond(call):
             return
         call.request = waiting.general()
-    request: OffsetFetchRequest = call.request
+    request: m.OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
-        collector = ResponseCollector[OffsetFetchResponseGroup](
+        collector = ResponseCollector[m.OffsetFetchResponseGroup](
             len(request.groups),
-            lambda groups: call.respond(OffsetFetchResponse(groups=list(groups))),
+            lambda groups: call.respond(m.OffsetFetchResponse(groups=list(groups))),
         )
         _fetch_groups(call, request.groups, collector)
         return
     topics = request.topics
-    group = OffsetFetchRequestGroup(
+    group = m.OffsetFetchRequestGroup(
         group_id=request.group_id,
         topics=None
         if topics is None
         else [
-            OffsetFetchRequestTopics(
+            m.OffsetFetchRequestTopics(
                 name=topic.name, partition_indexes=topic.partition_indexes
             )
             for topic in topics
@@ -174,8 +164,8 @@ def offset_fetch(call: Call) -> None:
 
 def _fetch_groups(
     call: Call,
-    groups: Sequence[OffsetFetchRequestGroup],
-    collector: ResponseCollector[OffsetFetchResponseGroup],
+    groups: Sequence[m.OffsetFetchRequestGroup],
+    collector: ResponseCollector[m.OffsetFetchResponseGroup],
 ) -> None:
     """Fetch the offsets of each group, until the response is too large: a group may be
     repeated."""
@@ -185,8 +175,8 @@ def _fetch_groups(
     bytes_left = RESPONSE_BYTES_MAX
 
     def take(
-        respond: Callable[[OffsetFetchResponseGroup], None],
-        response: OffsetFetchResponseGroup,
+        respond: Callable[[m.OffsetFetchResponseGroup], None],
+        response: m.OffsetFetchResponseGroup,
     ) -> None:
         nonlocal bytes_left
         for topic in response.topics:
@@ -200,32 +190,32 @@ def _fetch_groups(
             _fetch_group(call, group, partial(take, respond))
             continue
         code = ErrorCode.INVALID_REQUEST
-        respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
 
 
 def _fetch_group(
     call: Call,
-    group: OffsetFetchRequestGroup,
-    respond: Callable[[OffsetFetchResponseGroup], None],
+    group: m.OffsetFetchRequestGroup,
+    respond: Callable[[m.OffsetFetchResponseGroup], None],
 ) -> None:
     """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic
     (E27)."""
     if not call.authorize_group(Operation.DESCRIBE, group.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         return
     topics = group.topics
     allowed = [_authorize(call, topic, Operation.DESCRIBE) for topic in topics or ()]
     requested = group
     if topics is not None and not all(allowed):
-        requested = OffsetFetchRequestGroup(
+        requested = m.OffsetFetchRequestGroup(
             group_id=group.group_id,
             member_id=group.member_id,
             member_epoch=group.member_epoch,
             topics=list(compress(topics, allowed)),
         )
 
-    def add_denied(response: OffsetFetchResponseGroup) -> None:
+    def add_denied(response: m.OffsetFetchResponseGroup) -> None:
         fetched = response.topics
         if not response.error_code and topics is None:
             response.topics = [
@@ -247,12 +237,12 @@ def _fetch_group(
     )
 
 
-def _fetch_error(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
+def _fetch_error(topic: m.OffsetFetchRequestTopics) -> m.OffsetFetchResponseTopics:
+    return m.OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            OffsetFetchResponsePartitions(
+            m.OffsetFetchResponsePartitions(
                 partition_index=index,
                 committed_offset=-1,
                 metadata="",
@@ -264,17 +254,17 @@ def _fetch_error(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _old_response(
-    call: Call, requested: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
-) -> OffsetFetchResponse:
+    call: Call, requested: m.OffsetFetchRequestGroup, group: m.OffsetFetchResponseGroup
+) -> m.OffsetFetchResponse:
     """Convert the response for one group to v1 to v7."""
     code = group.error_code
     if code and call.api_version < _TOP_LEVEL_ERROR_SINCE:
-        return OffsetFetchResponse(
+        return m.OffsetFetchResponse(
             topics=[
-                OffsetFetchResponseTopic(
+                m.OffsetFetchResponseTopic(
                     name=topic.name,
                     partitions=[
-                        OffsetFetchResponsePartition(
+                        m.OffsetFetchResponsePartition(
                             partition_index=index,
                             committed_offset=-1,
                             metadata="",
@@ -287,19 +277,19 @@ def _old_response(
             ]
         )
     topics = [
-        OffsetFetchResponseTopic(
+        m.OffsetFetchResponseTopic(
             name=topic.name, partitions=_old_partitions(topic.partitions)
         )
         for topic in group.topics
     ]
-    return OffsetFetchResponse(topics=topics, error_code=code)
+    return m.OffsetFetchResponse(topics=topics, error_code=code)
 
 
 def _old_partitions(partitions: Any) -> Any:
     if isinstance(partitions, EncodedArray):
         return partitions
     return [
-        OffsetFetchResponsePartition(
+        m.OffsetFetchResponsePartition(
             partition_index=partition.partition_index,
             committed_offset=partition.committed_offset,
             committed_leader_epoch=partition.committed_leader_epoch,

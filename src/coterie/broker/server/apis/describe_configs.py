@@ -36,21 +36,9 @@ from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.settings import SECRETS, Settings
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
-from coterie.wire.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 
 # DescribeConfigs.
 
@@ -63,11 +51,11 @@ def describe_configs(call: Call) -> None:
     No configuration keys mean all, as null does. A resource that is repeated with the
     same keys is described once.
     """
-    request: DescribeConfigsRequest = call.request
-    response = DescribeConfigsResponse()
+    request: m.DescribeConfigsRequest = call.request
+    response = m.DescribeConfigsResponse()
     resources = {_identity(resource): resource for resource in request.resources}
     for resource in resources.values():
-        result = DescribeConfigsResult(
+        result = m.DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_message="",
@@ -88,14 +76,14 @@ def describe_configs(call: Call) -> None:
     call.respond(response)
 
 
-def _identity(resource: DescribeConfigsResource) -> tuple[object, ...]:
+def _identity(resource: m.DescribeConfigsResource) -> tuple[object, ...]:
     keys = tuple(resource.configuration_keys or ())
     return resource.resource_type, resource.resource_name, keys
 
 
 def _resource_configs(
-    call: Call, resource: DescribeConfigsResource
-) -> Iterator[DescribeConfigsResourceResult]:
+    call: Call, resource: m.DescribeConfigsResource
+) -> Iterator[m.DescribeConfigsResourceResult]:
     name = resource.resource_name
     match resource.resource_type:
         case ConfigResourceType.TOPIC:
@@ -151,13 +139,15 @@ def check_broker_name(call: Call, name: str) -> None:
         )
 
 
-def _topic_configs(call: Call, topic: Topic) -> Iterator[DescribeConfigsResourceResult]:
+def _topic_configs(
+    call: Call, topic: Topic
+) -> Iterator[m.DescribeConfigsResourceResult]:
     catalog = call.node.broker.catalog
     for config in TOPIC_CONFIGS.values():
         synonyms = []
         if (own := topic.configs.get(config.name)) is not None:
             synonyms.append(_synonym(config.name, own, ConfigSource.DYNAMIC_TOPIC))
-        below: Iterable[DescribeConfigsSynonym] = ()
+        below: Iterable[m.DescribeConfigsSynonym] = ()
         if config.synonym is not None:
             below = _setting_synonyms(call, config.synonym)
         elif has_broker_default(config.name):
@@ -176,7 +166,7 @@ def _topic_configs(call: Call, topic: Topic) -> Iterator[DescribeConfigsResource
 
 def _group_configs(
     call: Call, group_id: GroupId
-) -> Iterator[DescribeConfigsResourceResult]:
+) -> Iterator[m.DescribeConfigsResourceResult]:
     own = call.node.broker.catalog.group_configs.own(group_id)
     for config in GROUP_CONFIGS.values():
         if config.default is None:
@@ -192,7 +182,7 @@ def _group_configs(
         yield result
 
 
-def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+def _broker_configs(call: Call) -> Iterator[m.DescribeConfigsResourceResult]:
     """Yield the node's address and id, which are not settings, and all settings."""
     node = call.node
     listener = f"{node.protocol}://{node.host}:{node.port}"
@@ -213,7 +203,7 @@ def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
         yield result
 
 
-def _cluster_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+def _cluster_configs(call: Call) -> Iterator[m.DescribeConfigsResourceResult]:
     """Yield the dynamic configurations of all brokers."""
     of_cluster = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for config in _broker_configs(call):
@@ -225,11 +215,11 @@ def _cluster_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
 
 
 def _config(
-    name: str, synonyms: list[DescribeConfigsSynonym], config_type: ConfigType
-) -> DescribeConfigsResourceResult:
+    name: str, synonyms: list[m.DescribeConfigsSynonym], config_type: ConfigType
+) -> m.DescribeConfigsResourceResult:
     """Return a configuration with the value and source of its first synonym."""
     first = synonyms[0] if synonyms else _synonym(name, None, ConfigSource.DEFAULT)
-    return DescribeConfigsResourceResult(
+    return m.DescribeConfigsResourceResult(
         name=name,
         value=first.value,
         config_source=first.source,
@@ -241,11 +231,11 @@ def _config(
 
 def _synonym(
     name: str, value: str | None, source: ConfigSource
-) -> DescribeConfigsSynonym:
-    return DescribeConfigsSynonym(name=name, value=value, source=source)
+) -> m.DescribeConfigsSynonym:
+    return m.DescribeConfigsSynonym(name=name, value=value, source=source)
 
 
-def _setting_synonyms(call: Call, name: str) -> Iterator[DescribeConfigsSynonym]:
+def _setting_synonyms(call: Call, name: str) -> Iterator[m.DescribeConfigsSynonym]:
     """Yield the source of a broker setting, and its default."""
     source = _setting_source(call, name)
     if source is not ConfigSource.DEFAULT:
@@ -293,12 +283,12 @@ def list_config_resources(call: Call) -> None:
     Brokers have no loggers here, and there are no client metrics, so version 0, which
     lists client metrics only, returns nothing.
     """
-    response = ListConfigResourcesResponse()
+    response = m.ListConfigResourcesResponse()
     if not call.authorize_cluster(Operation.DESCRIBE_CONFIGS):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         call.respond(response)
         return
-    request: ListConfigResourcesRequest = call.request
+    request: m.ListConfigResourcesRequest = call.request
     kinds = (
         [ConfigResourceType.CLIENT_METRICS]
         if call.api_version == 0
@@ -307,7 +297,7 @@ def list_config_resources(call: Call) -> None:
     requested = list(dict.fromkeys(request.resource_types or kinds))
     if all(kind in _RESOURCE_NAMES for kind in requested):
         response.config_resources = [
-            ConfigResource(resource_name=name, resource_type=kind)
+            m.ConfigResource(resource_name=name, resource_type=kind)
             for kind in requested
             for name in _RESOURCE_NAMES[kind](call.node.broker)
         ]

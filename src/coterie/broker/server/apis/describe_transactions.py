@@ -31,25 +31,8 @@ from coterie.broker.server.apis.routing import (
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
 from coterie.types import ProducerId, TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_producers import (
-    DescribedProducer,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    ProducersPartition,
-    ProducersTopic,
-)
-from coterie.wire.messages.describe_transactions import (
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TransactionTopic,
-)
-from coterie.wire.messages.list_transactions import (
-    ListedTransaction,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 from coterie.wire.schema import Struct
 
 STATES: Final = frozenset(
@@ -79,7 +62,7 @@ def describe_producers(call: Call) -> None:
     the latest batches of its log, so that many partitions take several turns of the
     loop.
     """
-    response = DescribeProducersResponse()
+    response = m.DescribeProducersResponse()
     steps = _describe_partitions(call, response.topics)
 
     def turn() -> None:
@@ -92,16 +75,16 @@ def describe_producers(call: Call) -> None:
     turn()
 
 
-def _describe_partitions(call: Call, topics: list[ProducersTopic]) -> Iterator[None]:
+def _describe_partitions(call: Call, topics: list[m.ProducersTopic]) -> Iterator[None]:
     """Append the descriptions, one partition a step."""
-    request: DescribeProducersRequest = call.request
+    request: m.DescribeProducersRequest = call.request
     wanted: dict[TopicName, dict[int, None]] = {}
     for requested in request.topics:
         indexes = wanted.setdefault(requested.name, {})
         indexes.update(dict.fromkeys(requested.partition_indexes))
     for name, indexes in wanted.items():
         error = _topic_error(call, name)
-        topic = ProducersTopic(name=name)
+        topic = m.ProducersTopic(name=name)
         topics.append(topic)
         for index in indexes:
             topic.partitions.append(_describe_partition(call, name, index, error))
@@ -124,8 +107,8 @@ def _topic_error(call: Call, name: TopicName) -> ApiError | None:
 
 def _describe_partition(
     call: Call, name: TopicName, index: int, error: ApiError | None
-) -> ProducersPartition:
-    result = ProducersPartition(partition_index=index)
+) -> m.ProducersPartition:
+    result = m.ProducersPartition(partition_index=index)
     if error is not None:
         result.error_code, result.error_message = error.code, error.message
         return result
@@ -144,8 +127,8 @@ def _describe_partition(
 
 def _described_producer(
     producer_id: ProducerId, entry: ProducerStateEntry
-) -> DescribedProducer:
-    return DescribedProducer(
+) -> m.DescribedProducer:
+    return m.DescribedProducer(
         producer_id=producer_id,
         producer_epoch=entry.epoch,
         last_sequence=entry.batches[-1].last_sequence if entry.batches else -1,
@@ -164,16 +147,16 @@ def describe_transactions(call: Call) -> None:
 
     Topics without DESCRIBE are left out. A repeated id is described once.
     """
-    request: DescribeTransactionsRequest = call.request
+    request: m.DescribeTransactionsRequest = call.request
     described = [
         _describe_transaction(call, transactional_id)
         for transactional_id in dict.fromkeys(request.transactional_ids)
     ]
-    response = DescribeTransactionsResponse(transaction_states=described)
+    response = m.DescribeTransactionsResponse(transaction_states=described)
     _respond_when_durable(call, response, described)
 
 
-def _describe_transaction(call: Call, transactional_id: str) -> DescribedTransaction:
+def _describe_transaction(call: Call, transactional_id: str) -> m.DescribedTransaction:
     broker = call.node.broker
     try:
         if not _may_describe(call, transactional_id):
@@ -186,13 +169,13 @@ def _describe_transaction(call: Call, transactional_id: str) -> DescribedTransac
         if found is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     except ApiError as error:
-        return DescribedTransaction(
+        return m.DescribedTransaction(
             transactional_id=transactional_id, error_code=error.code
         )
     topics: dict[TopicName, list[int]] = {}
     for topic, index in sorted(found.partitions):
         topics.setdefault(topic, []).append(index)
-    return DescribedTransaction(
+    return m.DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=found.state,
         transaction_timeout_ms=found.timeout_ms,
@@ -200,7 +183,7 @@ def _describe_transaction(call: Call, transactional_id: str) -> DescribedTransac
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=[
-            TransactionTopic(topic=topic, partitions=indexes)
+            m.TransactionTopic(topic=topic, partitions=indexes)
             for topic, indexes in topics.items()
             if call.may_describe(topic)
         ],
@@ -215,19 +198,19 @@ def list_transactions(call: Call) -> None:
 
     Those without DESCRIBE on the transactional id are left out without an error.
     """
-    request: ListTransactionsRequest = call.request
+    request: m.ListTransactionsRequest = call.request
     pattern = request.transactional_id_pattern
     if pattern:
         try:
             check_regex(pattern)
         except ApiError as error:
-            call.respond(ListTransactionsResponse(error_code=error.code))
+            call.respond(m.ListTransactionsResponse(error_code=error.code))
             return
     states = dict.fromkeys(request.state_filters)
-    response = ListTransactionsResponse(
+    response = m.ListTransactionsResponse(
         unknown_state_filters=[each for each in states if each not in STATES],
         transaction_states=[
-            ListedTransaction(
+            m.ListedTransaction(
                 transactional_id=found.transactional_id,
                 producer_id=found.producer_id,
                 transaction_state=found.state,
@@ -239,7 +222,7 @@ def list_transactions(call: Call) -> None:
 
 
 def _matching_transactions(call: Call, pattern: str | None) -> list[Transaction]:
-    request: ListTransactionsRequest = call.request
+    request: m.ListTransactionsRequest = call.request
     broker = call.node.broker
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
     now_ms = broker.data.clock()

@@ -32,18 +32,10 @@ from coterie.broker.server.apis.routing import (
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
 from coterie.settings import INT32_MAX
+from coterie.wire import messages as m
 from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import SIZE_BYTES
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    DivergingEpoch,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 _LOGGER = logging.getLogger(__name__)
 _WAIT_MAX_MS: Final = 600_000
@@ -62,7 +54,7 @@ _ATTRIBUTES_LOW_AT: Final = 22
 
 def fetch(call: Call) -> None:
     """Respond now, or once enough bytes are available. Requires READ on each topic."""
-    request: FetchRequest = call.request
+    request: m.FetchRequest = call.request
     broker = call.node.broker
     sessions = broker.fetch_sessions
     if request.isolation_level not in {READ_UNCOMMITTED, READ_COMMITTED}:
@@ -71,7 +63,7 @@ def fetch(call: Call) -> None:
     try:
         plan = sessions.plan(request, call.api_version, broker.clock())
     except ApiError as error:
-        call.respond(FetchResponse(error_code=error.code))
+        call.respond(m.FetchResponse(error_code=error.code))
         return
     reader = _Reader(call, request, plan)
     size_bytes = reader.read()
@@ -110,18 +102,20 @@ def fetch(call: Call) -> None:
     call.wait(poll.finish)
 
 
-def _unknown_isolation_level(request: FetchRequest, api_version: int) -> FetchResponse:
+def _unknown_isolation_level(
+    request: m.FetchRequest, api_version: int
+) -> m.FetchResponse:
     """Return the response that Kafka has for a bug: it fails to find the level."""
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     if api_version >= _TOPIC_IDS_SINCE:
-        return FetchResponse(error_code=code)
-    return FetchResponse(
+        return m.FetchResponse(error_code=code)
+    return m.FetchResponse(
         error_code=code if api_version >= _SESSIONS_SINCE else ErrorCode.NONE,
         responses=[
-            FetchableTopicResponse(
+            m.FetchableTopicResponse(
                 topic=topic.topic,
                 partitions=[
-                    PartitionData(
+                    m.PartitionData(
                         partition_index=part.partition,
                         error_code=code,
                         high_watermark=-1,
@@ -150,7 +144,7 @@ class _PartitionResult:
     """The result of reading one partition."""
 
     __slots__ = ("cached", "data", "empty_read", "key")
-    data: PartitionData
+    data: m.PartitionData
 
     def __init__(self, key: PartitionKey, cached: SessionPartition) -> None:
         self.key = key
@@ -164,7 +158,7 @@ class _Reader:
     A request that waits is read a second time when it completes.
     """
 
-    def __init__(self, call: Call, request: FetchRequest, plan: FetchPlan) -> None:
+    def __init__(self, call: Call, request: m.FetchRequest, plan: FetchPlan) -> None:
         self._call = call
         self._request = request
         self._plan = plan
@@ -173,7 +167,7 @@ class _Reader:
         self._refused: list[_PartitionResult] | None = None
         """The partitions that are not read; None before the first read."""
         self._results: list[_PartitionResult] = []
-        self._endpoints: dict[int, NodeEndpoint] = {}
+        self._endpoints: dict[int, m.NodeEndpoint] = {}
         self._left_bytes = 0
         limit = call.node.broker.catalog.settings.fetch_max_bytes
         quota_bytes = _quota_bytes(call)
@@ -213,7 +207,7 @@ class _Reader:
             self._readable, self._refused = readable, refused
         return size_bytes
 
-    def response(self) -> FetchResponse:
+    def response(self) -> m.FetchResponse:
         """Return the response with the result of the last `read`.
 
         A throttled client gets an empty response, and its fetch session does not
@@ -231,7 +225,7 @@ class _Reader:
             throttle_ms = call.peer.fetch_throttle_ms(call.client_id, size)
             if throttle_ms:
                 call.node.broker.fetch_sessions.discard_new(plan)
-                return FetchResponse(
+                return m.FetchResponse(
                     throttle_time_ms=throttle_ms, session_id=plan.session_id
                 )
         plan.store(included)
@@ -240,16 +234,16 @@ class _Reader:
         return response
 
     def _response(
-        self, included: Iterable[tuple[PartitionKey, PartitionData]]
-    ) -> FetchResponse:
-        topics: list[FetchableTopicResponse] = []
+        self, included: Iterable[tuple[PartitionKey, m.PartitionData]]
+    ) -> m.FetchResponse:
+        topics: list[m.FetchableTopicResponse] = []
         for key, data in included:
             last = topics[-1] if topics else None
             if last is None or (last.topic, last.topic_id) != key[:2]:
-                last = FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id)
+                last = m.FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id)
                 topics.append(last)
             last.partitions.append(data)
-        return FetchResponse(
+        return m.FetchResponse(
             session_id=self._plan.session_id,
             responses=topics,
             node_endpoints=list(self._endpoints.values()),
@@ -316,7 +310,7 @@ class _Reader:
             result.empty_read = EmptyRead(
                 partition, partition.version, self._committed, acls_version
             )
-        result.data = PartitionData(
+        result.data = m.PartitionData(
             partition_index=key.partition,
             high_watermark=read.bounds.flushed_offset,
             last_stable_offset=read.last_stable_offset,
@@ -324,7 +318,7 @@ class _Reader:
             aborted_transactions=None
             if read.aborted is None
             else [
-                AbortedTransaction(
+                m.AbortedTransaction(
                     producer_id=transaction.producer_id,
                     first_offset=transaction.first_offset,
                 )
@@ -349,25 +343,25 @@ class _Reader:
         epoch = max(cached.request.current_leader_epoch, NO_EPOCH)
         return find_partition(self._call, name, key.partition, epoch)
 
-    def _diverging(self, partition: Partition, index: int) -> PartitionData:
+    def _diverging(self, partition: Partition, index: int) -> m.PartitionData:
         """Return the result for an offset beyond the end of the client's last fetched
         epoch: the end of that epoch (KIP-595)."""
         self.has_failed = True
         bounds = partition.bounds()
-        return PartitionData(
+        return m.PartitionData(
             partition_index=index,
             high_watermark=bounds.flushed_offset,
             last_stable_offset=partition.last_stable_offset(),
             log_start_offset=bounds.log_start_offset,
-            diverging_epoch=DivergingEpoch(
+            diverging_epoch=m.DivergingEpoch(
                 epoch=LEADER_EPOCH, end_offset=bounds.flushed_offset
             ),
             aborted_transactions=None,
             records=b"",
         )
 
-    def _error(self, index: int, code: ErrorCode) -> PartitionData:
-        result = PartitionData(
+    def _error(self, index: int, code: ErrorCode) -> m.PartitionData:
+        result = m.PartitionData(
             partition_index=index,
             error_code=code,
             high_watermark=-1,
@@ -377,11 +371,11 @@ class _Reader:
         version = self._call.api_version
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADER_HINTS_SINCE:
             leader = leader_of(self._call, index)
-            result.current_leader = LeaderIdAndEpoch(
+            result.current_leader = m.LeaderIdAndEpoch(
                 leader_id=leader.node_id, leader_epoch=LEADER_EPOCH
             )
             if version >= _ENDPOINTS_SINCE:
-                self._endpoints[leader.node_id] = NodeEndpoint(
+                self._endpoints[leader.node_id] = m.NodeEndpoint(
                     node_id=leader.node_id, host=leader.host, port=leader.port
                 )
         return result

@@ -38,21 +38,8 @@ from coterie.broker.server.apis.routing import (
 )
 from coterie.broker.server.call import Call
 from coterie.types import GroupId
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeResponse,
-    DescribedConsumerGroup,
-)
-from coterie.wire.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from coterie.wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsResponse,
-)
-from coterie.wire.messages.list_groups import ListGroupsResponse
 
 CONSUMER_PROTOCOL: Final = "consumer"
 _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
@@ -132,7 +119,7 @@ def list_groups(call: Call) -> None:
         return
     may_describe_all = call.authorize_cluster(Operation.DESCRIBE)
 
-    def done(responses: Sequence[ListGroupsResponse]) -> None:
+    def done(responses: Sequence[m.ListGroupsResponse]) -> None:
         response = _merge_lists(responses)
         if not may_describe_all:
             response.groups = [
@@ -147,18 +134,18 @@ def list_groups(call: Call) -> None:
         for driven in runtime.shards
         if node.broker.shard_node(driven.index) is node
     ]
-    collector = ResponseCollector[ListGroupsResponse](len(own), done)
+    collector = ResponseCollector[m.ListGroupsResponse](len(own), done)
     for at, shard in enumerate(own):
         runtime.submit(shard, call.request, call, collector.part(at))
 
 
-def _merge_lists(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
-    merged = ListGroupsResponse()
+def _merge_lists(responses: Sequence[m.ListGroupsResponse]) -> m.ListGroupsResponse:
+    merged = m.ListGroupsResponse()
     for response in responses:
         if response.error_code == ErrorCode.NOT_COORDINATOR:
             continue  # a stopped shard: its groups are left out, as in Kafka
         if response.error_code:
-            return ListGroupsResponse(error_code=response.error_code)
+            return m.ListGroupsResponse(error_code=response.error_code)
         merged.groups += response.groups
     return merged
 
@@ -174,11 +161,11 @@ def describe_groups(call: Call) -> None:
     """
     group_ids = list(dict.fromkeys(call.request.groups))
 
-    def done(groups: Sequence[DescribedGroup]) -> None:
+    def done(groups: Sequence[m.DescribedGroup]) -> None:
         _add_authorized_operations(call, groups)
-        call.respond(DescribeGroupsResponse(groups=list(groups)))
+        call.respond(m.DescribeGroupsResponse(groups=list(groups)))
 
-    collector = ResponseCollector[DescribedGroup](len(group_ids), done)
+    collector = ResponseCollector[m.DescribedGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
         respond = collector.part(at)
         if call.authorize_group(Operation.DESCRIBE, group_id):
@@ -186,22 +173,22 @@ def describe_groups(call: Call) -> None:
             submit_to_coordinator(call, group_id, request, respond)
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            respond(DescribedGroup(group_id=group_id, error_code=code))
+            respond(m.DescribedGroup(group_id=group_id, error_code=code))
 
 
 def describe_consumer_groups(call: Call) -> None:
     """Describe each group, repeated ids once, by a request to its shard (E16-05a)."""
     group_ids = list(dict.fromkeys(call.request.group_ids))
 
-    def done(groups: Sequence[DescribedConsumerGroup]) -> None:
+    def done(groups: Sequence[m.DescribedConsumerGroup]) -> None:
         _add_authorized_operations(call, groups)
-        call.respond(ConsumerGroupDescribeResponse(groups=list(groups)))
+        call.respond(m.ConsumerGroupDescribeResponse(groups=list(groups)))
 
-    collector = ResponseCollector[DescribedConsumerGroup](len(group_ids), done)
+    collector = ResponseCollector[m.DescribedConsumerGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
         respond = collector.part(at)
         if code := _describe_error(call, group_id):
-            respond(DescribedConsumerGroup(group_id=group_id, error_code=code))
+            respond(m.DescribedConsumerGroup(group_id=group_id, error_code=code))
         else:
             request = DescribeConsumerGroup(group_id)
             submit_to_coordinator(call, group_id, request, respond)
@@ -240,11 +227,11 @@ def _add_authorized_operations(call: Call, groups: Iterable[_Described]) -> None
 def delete_groups(call: Call) -> None:
     """Delete each group, with its own result; a repeated id counts once (D-13,
     D-16)."""
-    request: DeleteGroupsRequest = call.request
+    request: m.DeleteGroupsRequest = call.request
     group_ids = list(dict.fromkeys(request.groups_names))
-    collector = ResponseCollector[DeletableGroupResult](
+    collector = ResponseCollector[m.DeletableGroupResult](
         len(group_ids),
-        lambda results: call.respond(DeleteGroupsResponse(results=list(results))),
+        lambda results: call.respond(m.DeleteGroupsResponse(results=list(results))),
     )
     for at, group_id in enumerate(group_ids):
         respond = collector.part(at)
@@ -252,4 +239,4 @@ def delete_groups(call: Call) -> None:
             submit_to_coordinator(call, group_id, DeleteGroup(group_id), respond)
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            respond(DeletableGroupResult(group_id=group_id, error_code=code))
+            respond(m.DeletableGroupResult(group_id=group_id, error_code=code))

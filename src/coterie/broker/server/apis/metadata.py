@@ -32,23 +32,9 @@ from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
+from coterie.wire import messages as m
 from coterie.wire.compiler import compile_encoder
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
-from coterie.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from coterie.wire.primitives import EncodedArray, Encoder
 from coterie.wire.schema import ZERO_UUID
 
@@ -66,7 +52,7 @@ def metadata(call: Call) -> None:
     A created topic is described once it is durable, where Kafka responds with
     LEADER_NOT_AVAILABLE and the client retries.
     """
-    request: MetadataRequest = call.request
+    request: m.MetadataRequest = call.request
     requested = request.topics
     if call.api_version in _ONLY_NAMES and not all(map(_is_by_name, requested or ())):
         call.respond(_refusal(requested or ()))
@@ -101,27 +87,27 @@ def metadata(call: Call) -> None:
         durable(ErrorCode.NONE)
 
 
-def _is_by_name(topic: MetadataRequestTopic) -> bool:
+def _is_by_name(topic: m.MetadataRequestTopic) -> bool:
     return topic.name is not None and topic.topic_id == ZERO_UUID
 
 
-def _refusal(requested: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+def _refusal(requested: Sequence[m.MetadataRequestTopic]) -> m.MetadataResponse:
     """Return the response that refuses the whole request, as Kafka does."""
     code = ErrorCode.INVALID_REQUEST
     topics = [
-        MetadataResponseTopic(
+        m.MetadataResponseTopic(
             name=one.name or "", topic_id=one.topic_id, error_code=code
         )
         for one in requested
     ]
-    return MetadataResponse(topics=topics)
+    return m.MetadataResponse(topics=topics)
 
 
-def _cluster(call: Call) -> MetadataResponse:
+def _cluster(call: Call) -> m.MetadataResponse:
     broker = call.node.broker
-    response = MetadataResponse(
+    response = m.MetadataResponse(
         brokers=[
-            MetadataResponseBroker(
+            m.MetadataResponseBroker(
                 node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
             )
             for node in broker.nodes
@@ -138,7 +124,7 @@ def _cluster(call: Call) -> MetadataResponse:
 
 
 def _create_missing(
-    call: Call, request: MetadataRequest, named: Sequence[MetadataRequestTopic]
+    call: Call, request: m.MetadataRequest, named: Sequence[m.MetadataRequestTopic]
 ) -> dict[TopicName, ErrorCode]:
     """Stage the missing topics; return the error code of each by its name.
 
@@ -197,13 +183,13 @@ def _create_topic(call: Call, name: TopicName, partition_count: int) -> ErrorCod
 
 def _named_topic(
     call: Call,
-    requested: MetadataRequestTopic,
+    requested: m.MetadataRequestTopic,
     created: dict[TopicName, ErrorCode],
-) -> MetadataResponseTopic:
+) -> m.MetadataResponseTopic:
     try:
         return _topic(call, _find_topic(call, requested, created))
     except ApiError as error:
-        result = MetadataResponseTopic(
+        result = m.MetadataResponseTopic(
             name=requested.name, topic_id=ZERO_UUID, error_code=error.code
         )
         is_hidden = error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -216,7 +202,7 @@ def _named_topic(
 
 def _find_topic(
     call: Call,
-    requested: MetadataRequestTopic,
+    requested: m.MetadataRequestTopic,
     created: dict[TopicName, ErrorCode],
 ) -> Topic:
     catalog = call.node.broker.catalog
@@ -237,8 +223,8 @@ def _find_topic(
     return topic
 
 
-def _topic(call: Call, topic: Topic) -> MetadataResponseTopic:
-    result = MetadataResponseTopic(
+def _topic(call: Call, topic: Topic) -> m.MetadataResponseTopic:
+    result = m.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -254,7 +240,9 @@ def _topic(call: Call, topic: Topic) -> MetadataResponseTopic:
     return result
 
 
-def _add_operations(call: Call, result: MetadataResponseTopic, name: TopicName) -> None:
+def _add_operations(
+    call: Call, result: m.MetadataResponseTopic, name: TopicName
+) -> None:
     """Add the authorized operations when requested, even when no such topic exists."""
     if call.request.include_topic_authorized_operations:
         result.topic_authorized_operations = call.authorized_operations(
@@ -262,9 +250,9 @@ def _add_operations(call: Call, result: MetadataResponseTopic, name: TopicName) 
         )
 
 
-def _partition(call: Call, topic: Topic, index: int) -> MetadataResponsePartition:
+def _partition(call: Call, topic: Topic, index: int) -> m.MetadataResponsePartition:
     replicas = replicas_of(call, topic, index)
-    return MetadataResponsePartition(
+    return m.MetadataResponsePartition(
         partition_index=index,
         leader_id=leader_of(call, index).node_id,
         leader_epoch=LEADER_EPOCH,
@@ -306,8 +294,8 @@ def _prepared_partitions(call: Call, topic: Topic) -> EncodedArray:
 
 @cache
 def _partition_encoder(version: int) -> Encoder:
-    flexible = version in MetadataResponse.FLEXIBLE
-    return compile_encoder(MetadataResponsePartition, version, flexible=flexible)
+    flexible = version in m.MetadataResponse.FLEXIBLE
+    return compile_encoder(m.MetadataResponsePartition, version, flexible=flexible)
 
 
 # DescribeTopicPartitions.
@@ -319,19 +307,19 @@ PARTITIONS_PER_RESPONSE_MAX: Final = 2_000
 def describe_topic_partitions(call: Call) -> None:
     """Describe topics in name order, up to the partition limit, with a cursor for the
     next page."""
-    request: DescribeTopicPartitionsRequest = call.request
-    response = DescribeTopicPartitionsResponse()
+    request: m.DescribeTopicPartitionsRequest = call.request
+    response = m.DescribeTopicPartitionsResponse()
     topics = call.node.broker.catalog.topics
     if request.cursor is not None and not _is_valid(request.cursor, request):
         response.topics = [
-            DescribeTopicPartitionsResponseTopic(
+            m.DescribeTopicPartitionsResponseTopic(
                 name=topic.name, error_code=ErrorCode.INVALID_REQUEST
             )
             for topic in request.topics
         ]
         call.respond(response)
         return
-    cursor = request.cursor or Cursor(topic_name="", partition_index=0)
+    cursor = request.cursor or m.Cursor(topic_name="", partition_index=0)
     names = {topic.name for topic in request.topics} or {
         name for name in topics if call.authorize_topic(Operation.DESCRIBE, name)
     }
@@ -342,7 +330,7 @@ def describe_topic_partitions(call: Call) -> None:
         topic = topics.get(name)
         allowed = call.authorize_topic(Operation.DESCRIBE, name)
         if not allowed or topic is None:
-            error = DescribeTopicPartitionsResponseTopic(
+            error = m.DescribeTopicPartitionsResponseTopic(
                 name=name,
                 error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if allowed
@@ -351,18 +339,18 @@ def describe_topic_partitions(call: Call) -> None:
             response.topics.append(error)
             continue
         if left == 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=start)
+            response.next_cursor = m.Cursor(topic_name=name, partition_index=start)
             break
         end = min(start + left, topic.partition_count)
         response.topics.append(_page(call, topic, range(start, end)))
         left -= max(end - start, 0)
         if end < topic.partition_count:
-            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            response.next_cursor = m.Cursor(topic_name=name, partition_index=end)
             break
     call.respond(response)
 
 
-def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+def _is_valid(cursor: m.Cursor, request: m.DescribeTopicPartitionsRequest) -> bool:
     named = request.topics
     is_named = not named or any(topic.name == cursor.topic_name for topic in named)
     return is_named and cursor.partition_index >= 0
@@ -370,12 +358,12 @@ def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
 
 def _page(
     call: Call, topic: Topic, indexes: range
-) -> DescribeTopicPartitionsResponseTopic:
+) -> m.DescribeTopicPartitionsResponseTopic:
     partitions = []
     for index in indexes:
         replicas = replicas_of(call, topic, index)
         partitions.append(
-            DescribeTopicPartitionsResponsePartition(
+            m.DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
                 leader_id=leader_of(call, index).node_id,
                 leader_epoch=LEADER_EPOCH,
@@ -385,7 +373,7 @@ def _page(
                 last_known_elr=[],
             )
         )
-    return DescribeTopicPartitionsResponseTopic(
+    return m.DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,

@@ -24,29 +24,9 @@ from coterie.broker.server.apis.routing import LEADER_EPOCH, find_partition
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogCorrupt, LogError, MalformedFrame
 from coterie.types import LogOffset, TopicName
+from coterie.wire import messages as m
 from coterie.wire.compression import DECOMPRESSED_BYTES_MAX, DataTooLarge
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
 from coterie.wire.record_batch import read_header, record_times
 
 
@@ -88,17 +68,17 @@ _UNDEFINED: Final = -1
 
 def list_offsets(call: Call) -> None:
     """Find an offset by timestamp in each partition. Requires DESCRIBE on its topic."""
-    request: ListOffsetsRequest = call.request
+    request: m.ListOffsetsRequest = call.request
     counts = Counter(
         (topic.name, part.partition_index)
         for topic in request.topics
         for part in topic.partitions
     )
-    response = ListOffsetsResponse()
+    response = m.ListOffsetsResponse()
 
     def steps() -> _Steps[None]:
         for topic in request.topics:
-            result = ListOffsetsTopicResponse(name=topic.name)
+            result = m.ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(result)
             for part in topic.partitions:
                 is_repeated = counts[topic.name, part.partition_index] > 1
@@ -179,10 +159,10 @@ def _outcome(outcome: Outcome) -> TimestampedOffset | LogError:
 
 
 def _list_offset(
-    call: Call, topic: TopicName, part: ListOffsetsPartition, *, is_repeated: bool
-) -> _Steps[ListOffsetsPartitionResponse]:
+    call: Call, topic: TopicName, part: m.ListOffsetsPartition, *, is_repeated: bool
+) -> _Steps[m.ListOffsetsPartitionResponse]:
     data = call.node.broker.data
-    result = ListOffsetsPartitionResponse(partition_index=part.partition_index)
+    result = m.ListOffsetsPartitionResponse(partition_index=part.partition_index)
     try:
         if not call.authorize_topic(Operation.DESCRIBE, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -291,10 +271,10 @@ def delete_records(call: Call) -> None:
 
     The response is sent once all changes are durable.
     """
-    request: DeleteRecordsRequest = call.request
-    response = DeleteRecordsResponse(
+    request: m.DeleteRecordsRequest = call.request
+    response = m.DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(
+            m.DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
                     _delete_records(call, topic.name, part) for part in topic.partitions
@@ -316,10 +296,10 @@ def delete_records(call: Call) -> None:
 
 
 def _delete_records(
-    call: Call, topic: TopicName, part: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
+    call: Call, topic: TopicName, part: m.DeleteRecordsPartition
+) -> m.DeleteRecordsPartitionResult:
     data = call.node.broker.data
-    result = DeleteRecordsPartitionResult(
+    result = m.DeleteRecordsPartitionResult(
         partition_index=part.partition_index, low_watermark=_NO_LOW_WATERMARK
     )
     try:
@@ -344,11 +324,11 @@ def offset_for_leader_epoch(call: Call) -> None:
     change, so only the current epoch has an end offset. Earlier epochs, which are
     negative, end where the log starts, as in Kafka (LeaderEpochFileCache).
     """
-    request: OffsetForLeaderEpochRequest = call.request
+    request: m.OffsetForLeaderEpochRequest = call.request
     call.respond(
-        OffsetForLeaderEpochResponse(
+        m.OffsetForLeaderEpochResponse(
             topics=[
-                OffsetForLeaderTopicResult(
+                m.OffsetForLeaderTopicResult(
                     topic=topic.topic,
                     partitions=[
                         _epoch_end(call, topic.topic, part) for part in topic.partitions
@@ -361,9 +341,9 @@ def offset_for_leader_epoch(call: Call) -> None:
 
 
 def _epoch_end(
-    call: Call, topic: TopicName, part: OffsetForLeaderPartition
-) -> EpochEndOffset:
-    result = EpochEndOffset(partition=part.partition)
+    call: Call, topic: TopicName, part: m.OffsetForLeaderPartition
+) -> m.EpochEndOffset:
+    result = m.EpochEndOffset(partition=part.partition)
     try:
         if not (
             call.authorize_cluster(Operation.CLUSTER_ACTION)

@@ -32,18 +32,8 @@ from coterie.broker.server.apis.routing import (
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
 
 _TOPIC_IDS_SINCE: Final = 13
 _ADDS_PARTITIONS_SINCE: Final = 12
@@ -65,7 +55,7 @@ have it (ReplicaManager.appendRecordsToLeader)."""
 def produce(call: Call) -> None:
     """Append every batch; respond once all are durable. Requires WRITE on each
     topic."""
-    request: ProduceRequest = call.request
+    request: m.ProduceRequest = call.request
     appender = _Appender(call, request)
     topics = appender.append_all()
     if appender.is_delayed:
@@ -74,10 +64,10 @@ def produce(call: Call) -> None:
 
 
 def _respond(
-    call: Call, appender: _Appender, topics: list[TopicProduceResponse]
+    call: Call, appender: _Appender, topics: list[m.TopicProduceResponse]
 ) -> None:
     """Respond once all appended batches are durable."""
-    response = ProduceResponse(
+    response = m.ProduceResponse(
         responses=topics, node_endpoints=list(appender.endpoints.values())
     )
     data = call.node.broker.data
@@ -107,30 +97,30 @@ class _LargeBatch(NamedTuple):
 
     partition: Partition
     validate: Callable[[], IncomingBatch]
-    responses: list[PartitionProduceResponse]
+    responses: list[m.PartitionProduceResponse]
     position: int
 
 
 class _Appender:
     """The appends of one request's batches, with the collected results."""
 
-    def __init__(self, call: Call, request: ProduceRequest) -> None:
+    def __init__(self, call: Call, request: m.ProduceRequest) -> None:
         self._call = call
         self._request = request
         self._data = call.node.broker.data
         self._request_error = self._check_request()
         self._budget = LoopBudget()
-        self._responses: list[PartitionProduceResponse] = []
+        self._responses: list[m.PartitionProduceResponse] = []
         """The responses of the partitions of the current topic."""
         self._large: deque[_LargeBatch] = deque()
         self.appended: list[Appended] = []
-        self.endpoints: dict[int, NodeEndpoint] = {}
+        self.endpoints: dict[int, m.NodeEndpoint] = {}
         self.has_failed = False
         self._joining: frozenset[TopicPartition] = frozenset()
         """The partitions that the request adds to its transaction. Each addition writes
         the whole transaction, so all are added with the first batch, as in Kafka."""
 
-    def append_all(self) -> list[TopicProduceResponse]:
+    def append_all(self) -> list[m.TopicProduceResponse]:
         """Append the batches of all topics; return their parts of the response."""
         found = [(topic, self._find_topic(topic)) for topic in self._request.topic_data]
         if self._request.transactional_id is not None:
@@ -146,9 +136,9 @@ class _Appender:
         return [self._append_topic(topic, existing) for topic, existing in found]
 
     def _append_topic(
-        self, topic: TopicProduceData, existing: Topic | ApiError
-    ) -> TopicProduceResponse:
-        result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+        self, topic: m.TopicProduceData, existing: Topic | ApiError
+    ) -> m.TopicProduceResponse:
+        result = m.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         if isinstance(existing, ApiError):
             result.partition_responses = [
                 self._error(part.index, existing) for part in topic.partition_data
@@ -175,7 +165,7 @@ class _Appender:
             return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
 
-    def _find_topic(self, topic: TopicProduceData) -> Topic | ApiError:
+    def _find_topic(self, topic: m.TopicProduceData) -> Topic | ApiError:
         """Return the topic, or the error that all its partitions get."""
         if self._request_error is not None:
             return self._request_error
@@ -199,8 +189,8 @@ class _Appender:
         return existing
 
     def _append_partition(
-        self, topic: Topic, part: PartitionProduceData
-    ) -> PartitionProduceResponse:
+        self, topic: Topic, part: m.PartitionProduceData
+    ) -> m.PartitionProduceResponse:
         try:
             partition = self._data.partition_of(topic, part.index)
             if partition is None:
@@ -228,10 +218,10 @@ class _Appender:
 
     def _append(
         self, partition: Partition, batch: IncomingBatch
-    ) -> PartitionProduceResponse:
+    ) -> m.PartitionProduceResponse:
         appended = self._data.append(partition, batch)
         self.appended.append(appended)
-        return PartitionProduceResponse(
+        return m.PartitionProduceResponse(
             index=partition.name.partition,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
@@ -240,12 +230,12 @@ class _Appender:
 
     def _postpone(
         self, partition: Partition, batch: IncomingBatch
-    ) -> PartitionProduceResponse:
+    ) -> m.PartitionProduceResponse:
         validate = self._data.validation(partition, batch, in_loop=False)
         self._large.append(
             _LargeBatch(partition, validate, self._responses, len(self._responses))
         )
-        return PartitionProduceResponse(index=partition.name.partition)
+        return m.PartitionProduceResponse(index=partition.name.partition)
 
     @property
     def is_delayed(self) -> bool:
@@ -267,7 +257,7 @@ class _Appender:
 
     def _append_large(
         self, large: _LargeBatch, outcome: Outcome
-    ) -> PartitionProduceResponse:
+    ) -> m.PartitionProduceResponse:
         name = large.partition.name
         try:
             valid = outcome()
@@ -305,7 +295,7 @@ class _Appender:
 
     def _refusal(
         self, partition: Partition, failure: ApiError | LogError
-    ) -> PartitionProduceResponse:
+    ) -> m.PartitionProduceResponse:
         """Return the response for a batch that was not appended to its partition."""
         error = failure
         if isinstance(error, LogError):
@@ -315,9 +305,9 @@ class _Appender:
             result.log_start_offset = partition.bounds().log_start_offset
         return result
 
-    def _error(self, index: int, error: ApiError) -> PartitionProduceResponse:
+    def _error(self, index: int, error: ApiError) -> m.PartitionProduceResponse:
         self.has_failed = True
-        result = PartitionProduceResponse(
+        result = m.PartitionProduceResponse(
             index=index,
             error_code=error.code,
             base_offset=-1,
@@ -325,7 +315,7 @@ class _Appender:
         )
         if isinstance(error, InvalidRecords):
             result.record_errors = [
-                BatchIndexAndErrorMessage(
+                m.BatchIndexAndErrorMessage(
                     batch_index=at, batch_index_error_message=error.message
                 )
                 for at in error.indexes
@@ -333,16 +323,16 @@ class _Appender:
         is_elsewhere = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         if is_elsewhere and self._call.api_version >= _LEADER_HINTS_SINCE:
             leader = leader_of(self._call, index)
-            result.current_leader = LeaderIdAndEpoch(
+            result.current_leader = m.LeaderIdAndEpoch(
                 leader_id=leader.node_id, leader_epoch=LEADER_EPOCH
             )
-            self.endpoints[leader.node_id] = NodeEndpoint(
+            self.endpoints[leader.node_id] = m.NodeEndpoint(
                 node_id=leader.node_id, host=leader.host, port=leader.port
             )
         return result
 
 
-def _has_transactional(request: ProduceRequest) -> bool:
+def _has_transactional(request: m.ProduceRequest) -> bool:
     """Return whether any batch is transactional by its attributes."""
     return any(
         _is_transactional(part)
@@ -351,7 +341,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
     )
 
 
-def _is_transactional(part: PartitionProduceData) -> bool:
+def _is_transactional(part: m.PartitionProduceData) -> bool:
     records = part.records or b""
     return (
         len(records) > _ATTRIBUTES_LOW_AT

@@ -24,21 +24,8 @@ from coterie.broker.catalog.client_quotas import (
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResult,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-)
-from coterie.wire.messages.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribedQuota,
-    DescribedQuotaEntity,
-    DescribedQuotaValue,
-)
 
 _UNAUTHORIZED: Final = ApiError(
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
@@ -51,7 +38,7 @@ _UNAUTHORIZED: Final = ApiError(
 def describe_client_quotas(call: Call) -> None:
     """Describe the quotas that match the filter, once they are durable. Requires
     DESCRIBE_CONFIGS on the cluster."""
-    request: DescribeClientQuotasRequest = call.request
+    request: m.DescribeClientQuotasRequest = call.request
     components = [
         FilterComponent(each.entity_type, each.match_type, each.match)
         for each in request.components
@@ -72,7 +59,7 @@ def describe_client_quotas(call: Call) -> None:
         call.respond(
             _describe_error(code)
             if code
-            else DescribeClientQuotasResponse(error_message="", entries=described)
+            else m.DescribeClientQuotasResponse(error_message="", entries=described)
         )
 
     call.node.broker.data.when_durable(durable)
@@ -89,14 +76,14 @@ _DESCRIBED_KEYS: Final = (
 assert len(_DESCRIBED_KEYS) == len(QuotaKey)
 
 
-def _described(entity: QuotaEntity, values: Mapping[str, float]) -> DescribedQuota:
-    return DescribedQuota(
+def _described(entity: QuotaEntity, values: Mapping[str, float]) -> m.DescribedQuota:
+    return m.DescribedQuota(
         entity=[
-            DescribedQuotaEntity(entity_type=kind, entity_name=name)
+            m.DescribedQuotaEntity(entity_type=kind, entity_name=name)
             for kind, name in entity
         ],
         values=[
-            DescribedQuotaValue(key=key, value=values[key])
+            m.DescribedQuotaValue(key=key, value=values[key])
             for key in _DESCRIBED_KEYS
             if key in values
         ],
@@ -105,8 +92,8 @@ def _described(entity: QuotaEntity, values: Mapping[str, float]) -> DescribedQuo
 
 def _describe_error(
     code: ErrorCode, message: str | None = None
-) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(
+) -> m.DescribeClientQuotasResponse:
+    return m.DescribeClientQuotasResponse(
         error_code=code, error_message=message, entries=None
     )
 
@@ -119,7 +106,7 @@ def alter_client_quotas(call: Call) -> None:
 
     Every entity has a result; the response is sent once all changes are durable.
     """
-    request: AlterClientQuotasRequest = call.request
+    request: m.AlterClientQuotasRequest = call.request
     changes = [_change(each) for each in request.entries]
     data = call.node.broker.data
     try:
@@ -128,17 +115,17 @@ def alter_client_quotas(call: Call) -> None:
         entries, results = data.catalog.client_quotas.alter(changes)
     except ApiError as error:
         failed = [_result(change.entity, error) for change in changes]
-        call.respond(AlterClientQuotasResponse(entries=failed))
+        call.respond(m.AlterClientQuotasResponse(entries=failed))
         return
     if not request.validate_only:
         data.stage(entries)
-    response = AlterClientQuotasResponse(
+    response = m.AlterClientQuotasResponse(
         entries=[_result(entity, error) for entity, error in results.items()]
     )
     respond_when_durable(call, response, response.entries)
 
 
-def _change(alteration: QuotaAlteration) -> QuotaChange:
+def _change(alteration: m.QuotaAlteration) -> QuotaChange:
     entity = {each.entity_type: each.entity_name for each in alteration.entity}
     return QuotaChange(
         quota_entity(entity),
@@ -146,12 +133,12 @@ def _change(alteration: QuotaAlteration) -> QuotaChange:
     )
 
 
-def _result(entity: QuotaEntity, error: ApiError | None) -> AlterClientQuotasResult:
-    return AlterClientQuotasResult(
+def _result(entity: QuotaEntity, error: ApiError | None) -> m.AlterClientQuotasResult:
+    return m.AlterClientQuotasResult(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
         entity=[
-            AlteredQuotaEntity(entity_type=kind, entity_name=name)
+            m.AlteredQuotaEntity(entity_type=kind, entity_name=name)
             for kind, name in entity
         ],
     )

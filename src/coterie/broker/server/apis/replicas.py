@@ -27,38 +27,8 @@ from coterie.broker.server.apis.routing import replicas_of, unknown_partition
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
 from coterie.types import TopicName
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
-from coterie.wire.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
-)
-from coterie.wire.messages.describe_log_dirs import (
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
-from coterie.wire.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
-from coterie.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-)
 
 # Log directories.
 
@@ -76,10 +46,10 @@ def describe_log_dirs(call: Call) -> None:
     """
     if not call.authorize_cluster(Operation.DESCRIBE):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        call.respond(DescribeLogDirsResponse(error_code=code))
+        call.respond(m.DescribeLogDirsResponse(error_code=code))
         return
     broker = call.node.broker
-    result = DescribeLogDirsResult(log_dir=_log_dir(call))
+    result = m.DescribeLogDirsResult(log_dir=_log_dir(call))
     sizes = _measured_topics(call, result.topics)
 
     def step() -> None:
@@ -94,7 +64,7 @@ def describe_log_dirs(call: Call) -> None:
         except (LogError, OSError):
             result.topics = []
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        call.respond(DescribeLogDirsResponse(results=[result]))
+        call.respond(m.DescribeLogDirsResponse(results=[result]))
 
     step()
 
@@ -104,14 +74,16 @@ def _log_dir(call: Call) -> str:
     return IN_MEMORY if directory is None else str(directory.absolute())
 
 
-def _measured_topics(call: Call, topics: list[DescribeLogDirsTopic]) -> Iterator[None]:
+def _measured_topics(
+    call: Call, topics: list[m.DescribeLogDirsTopic]
+) -> Iterator[None]:
     """Append the requested topics with a replica on this node, one partition a step.
 
     Unknown topics and partitions are left out, and repeated ones count once.
     """
     catalog, data = call.node.broker.catalog, call.node.broker.data
     for topic, indexes in _requested(call):
-        described = DescribeLogDirsTopic(name=topic.name)
+        described = m.DescribeLogDirsTopic(name=topic.name)
         for index in indexes:
             if call.node.node_id not in replicas_of(call, topic, index):
                 continue
@@ -121,7 +93,9 @@ def _measured_topics(call: Call, topics: list[DescribeLogDirsTopic]) -> Iterator
             if partition is not None:
                 size = data.log.size_bytes(partition.where)
                 described.partitions.append(
-                    DescribeLogDirsPartition(partition_index=index, partition_size=size)
+                    m.DescribeLogDirsPartition(
+                        partition_index=index, partition_size=size
+                    )
                 )
             yield
         if described.partitions:
@@ -129,7 +103,7 @@ def _measured_topics(call: Call, topics: list[DescribeLogDirsTopic]) -> Iterator
 
 
 def _requested(call: Call) -> Iterable[tuple[Topic, Iterable[int]]]:
-    request: DescribeLogDirsRequest = call.request
+    request: m.DescribeLogDirsRequest = call.request
     topics = call.node.broker.catalog.topics
     if request.topics is None:
         return [(topic, range(topic.partition_count)) for topic in topics.values()]
@@ -145,7 +119,7 @@ def alter_replica_log_dirs(call: Call) -> None:
 
     Requires ALTER on the cluster.
     """
-    request: AlterReplicaLogDirsRequest = call.request
+    request: m.AlterReplicaLogDirsRequest = call.request
     is_authorized = call.authorize_cluster(Operation.ALTER)
     codes: dict[TopicName, dict[int, ErrorCode]] = {}
     for requested in request.dirs:
@@ -158,12 +132,12 @@ def alter_replica_log_dirs(call: Call) -> None:
                     else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 )
     call.respond(
-        AlterReplicaLogDirsResponse(
+        m.AlterReplicaLogDirsResponse(
             results=[
-                AlterReplicaLogDirTopicResult(
+                m.AlterReplicaLogDirTopicResult(
                     topic_name=name,
                     partitions=[
-                        AlterReplicaLogDirPartitionResult(
+                        m.AlterReplicaLogDirPartitionResult(
                             partition_index=index, error_code=code
                         )
                         for index, code in of_topic.items()
@@ -200,7 +174,7 @@ def elect_leaders(call: Call) -> None:
     A request for all partitions has no partition in its response, since it contains
     only those that needed one (as in Kafka's ReplicationControlManager).
     """
-    request: ElectLeadersRequest = call.request
+    request: m.ElectLeadersRequest = call.request
     topics = call.node.broker.catalog.topics
     try:
         _check_cluster(call, Operation.ALTER)
@@ -213,10 +187,10 @@ def elect_leaders(call: Call) -> None:
         call.respond(_failed_election(request, error))
         return
     if request.topic_partitions is None:
-        results = [ReplicaElectionResult(topic=name) for name in topics]
+        results = [m.ReplicaElectionResult(topic=name) for name in topics]
     else:
         results = [
-            ReplicaElectionResult(
+            m.ReplicaElectionResult(
                 topic=requested.topic,
                 partition_result=[
                     _elect_leader(requested.topic, topics.get(requested.topic), index)
@@ -225,28 +199,30 @@ def elect_leaders(call: Call) -> None:
             )
             for requested in request.topic_partitions
         ]
-    call.respond(ElectLeadersResponse(replica_election_results=results))
+    call.respond(m.ElectLeadersResponse(replica_election_results=results))
 
 
-def _elect_leader(name: TopicName, topic: Topic | None, index: int) -> PartitionResult:
+def _elect_leader(
+    name: TopicName, topic: Topic | None, index: int
+) -> m.PartitionResult:
     code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if topic is not None:
         message = f"No such partition as {name}-{index}"
         if 0 <= index < topic.partition_count:
             code, message = ErrorCode.ELECTION_NOT_NEEDED, _NOT_NEEDED
-    return PartitionResult(partition_id=index, error_code=code, error_message=message)
+    return m.PartitionResult(partition_id=index, error_code=code, error_message=message)
 
 
 def _failed_election(
-    request: ElectLeadersRequest, error: ApiError
-) -> ElectLeadersResponse:
-    return ElectLeadersResponse(
+    request: m.ElectLeadersRequest, error: ApiError
+) -> m.ElectLeadersResponse:
+    return m.ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[
-            ReplicaElectionResult(
+            m.ReplicaElectionResult(
                 topic=requested.topic,
                 partition_result=[
-                    PartitionResult(
+                    m.PartitionResult(
                         partition_id=index,
                         error_code=error.code,
                         error_message=error.message,
@@ -264,17 +240,17 @@ def _failed_election(
 
 def list_partition_reassignments(call: Call) -> None:
     """Respond that no partition is being moved. Requires DESCRIBE on the cluster."""
-    response = ListPartitionReassignmentsResponse(error_message=None)
+    response = m.ListPartitionReassignmentsResponse(error_message=None)
     try:
         _check_cluster(call, Operation.DESCRIBE)
     except ApiError as error:
         response.error_code = error.code
         response.error_message = error.message
         response.topics = [
-            OngoingTopicReassignment(
+            m.OngoingTopicReassignment(
                 name=topic.name,
                 partitions=[
-                    OngoingPartitionReassignment(partition_index=index)
+                    m.OngoingPartitionReassignment(partition_index=index)
                     for index in topic.partition_indexes
                 ],
             )
@@ -288,8 +264,8 @@ def alter_partition_reassignments(call: Call) -> None:
 
     Requires ALTER on the cluster.
     """
-    request: AlterPartitionReassignmentsRequest = call.request
-    response = AlterPartitionReassignmentsResponse(
+    request: m.AlterPartitionReassignmentsRequest = call.request
+    response = m.AlterPartitionReassignmentsResponse(
         error_message=None,
         allow_replication_factor_change=request.allow_replication_factor_change,
     )
@@ -301,7 +277,7 @@ def alter_partition_reassignments(call: Call) -> None:
         response.error_code = error.code
         response.error_message = error.message
     response.responses = [
-        ReassignableTopicResponse(
+        m.ReassignableTopicResponse(
             name=topic.name,
             partitions=[
                 _reassign(call, topic.name, partition, refusal)
@@ -316,10 +292,10 @@ def alter_partition_reassignments(call: Call) -> None:
 def _reassign(
     call: Call,
     name: TopicName,
-    requested: ReassignablePartition,
+    requested: m.ReassignablePartition,
     refusal: ApiError | None,
-) -> ReassignablePartitionResponse:
-    result = ReassignablePartitionResponse(
+) -> m.ReassignablePartitionResponse:
+    result = m.ReassignablePartitionResponse(
         partition_index=requested.partition_index, error_message=None
     )
     try:
@@ -333,7 +309,7 @@ def _reassign(
 
 
 def _check_reassignment(
-    call: Call, name: TopicName, requested: ReassignablePartition
+    call: Call, name: TopicName, requested: m.ReassignablePartition
 ) -> None:
     """Raise ApiError unless the partition has the requested replicas already."""
     index, replicas = requested.partition_index, requested.replicas

@@ -20,15 +20,8 @@ from coterie.auth.acl import Principal
 from coterie.broker.protocol.sasl import Authentication, SaslState
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 
 
 def sasl_handshake(call: Call) -> None:
@@ -37,10 +30,10 @@ def sasl_handshake(call: Call) -> None:
     On a listener without SASL, and for a re-authentication before the minimum interval,
     the response is ILLEGAL_SASL_STATE and the connection stays open.
     """
-    request: SaslHandshakeRequest = call.request
+    request: m.SaslHandshakeRequest = call.request
     sasl = call.peer.sasl
     if sasl is None:
-        call.respond(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        call.respond(m.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         return
     try:
         now_ms = call.node.broker.clock()
@@ -48,12 +41,12 @@ def sasl_handshake(call: Call) -> None:
     except ApiError as error:
         _fail_handshake(call, sasl, error.code)
     else:
-        call.respond(SaslHandshakeResponse(mechanisms=sasl.mechanisms))
+        call.respond(m.SaslHandshakeResponse(mechanisms=sasl.mechanisms))
 
 
 def _fail_handshake(call: Call, sasl: Authentication, code: ErrorCode) -> None:
     is_unsupported = code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    response = SaslHandshakeResponse(
+    response = m.SaslHandshakeResponse(
         error_code=code, mechanisms=sasl.mechanisms if is_unsupported else []
     )
     if sasl.state is SaslState.FAILED:
@@ -66,11 +59,11 @@ def _fail_handshake(call: Call, sasl: Authentication, code: ErrorCode) -> None:
 def sasl_authenticate(call: Call) -> None:
     """Process a token of the client; a password is checked in a worker thread, and
     later after failed attempts."""
-    request: SaslAuthenticateRequest = call.request
+    request: m.SaslAuthenticateRequest = call.request
     sasl = call.peer.sasl
     if sasl is None or not sasl.expects_token:
         call.respond(
-            SaslAuthenticateResponse(
+            m.SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE,
                 error_message="SaslAuthenticate request received after successful "
                 "authentication",
@@ -95,7 +88,7 @@ def _finish(call: Call, sasl: Authentication, outcome: Callable[[], bytes]) -> N
     if sasl.user is not None and sasl.is_complete:
         call.peer.set_principal(Principal("User", sasl.user))
     call.respond(
-        SaslAuthenticateResponse(
+        m.SaslAuthenticateResponse(
             error_message=None,
             auth_bytes=accepted.token,
             session_lifetime_ms=accepted.lifetime_ms,
@@ -105,7 +98,7 @@ def _finish(call: Call, sasl: Authentication, outcome: Callable[[], bytes]) -> N
 
 def _fail(call: Call, sasl: Authentication, error: ApiError) -> None:
     refusal = sasl.refuse(error)
-    response = SaslAuthenticateResponse(
+    response = m.SaslAuthenticateResponse(
         error_code=refusal.code, error_message=refusal.message
     )
     call.fail_authentication(response, str(refusal))

@@ -31,27 +31,9 @@ from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
+from coterie.wire import messages as m
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from coterie.wire.schema import ZERO_UUID
 
 _DELETE_STATES_SINCE: Final = 6
@@ -67,7 +49,7 @@ _STRICT_PARTITIONS_SINCE: Final = 3
 
 def create_topics(call: Call) -> None:
     """Create topics. Requires CREATE on the cluster or on the topic."""
-    request: CreateTopicsRequest = call.request
+    request: m.CreateTopicsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     quota = MutationQuota(call, _STRICT_CREATION_SINCE)
     partition_count = sum(
@@ -83,15 +65,17 @@ def create_topics(call: Call) -> None:
             results.append(_create(call, topic, quota, partition_count))
         except ApiError as error:
             results.append(
-                CreatableTopicResult(
+                m.CreatableTopicResult(
                     name=name, error_code=error.code, error_message=error.message
                 )
             )
-    response = CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_ms)
+    response = m.CreateTopicsResponse(
+        topics=results, throttle_time_ms=quota.throttle_ms
+    )
     respond_when_durable(call, response, results)
 
 
-def _partition_count(call: Call, topic: CreatableTopic) -> int:
+def _partition_count(call: Call, topic: m.CreatableTopic) -> int:
     """Return the number of partitions that a topic of the request is to have."""
     if topic.num_partitions == -1:
         default = call.node.broker.catalog.settings.num_partitions
@@ -100,8 +84,8 @@ def _partition_count(call: Call, topic: CreatableTopic) -> int:
 
 
 def _create(
-    call: Call, requested: CreatableTopic, quota: MutationQuota, partition_count: int
-) -> CreatableTopicResult:
+    call: Call, requested: m.CreatableTopic, quota: MutationQuota, partition_count: int
+) -> m.CreatableTopicResult:
     """Create a topic; `partition_count` is that of all topics of the request."""
     data = call.node.broker.data
     if not (
@@ -117,7 +101,7 @@ def _create(
     quota.take(topic.partition_count)
     if not call.request.validate_only:
         data.stage([entry])
-    result = CreatableTopicResult(
+    result = m.CreatableTopicResult(
         name=topic.name, topic_id=topic_id, error_message=None, configs=[]
     )
     if not call.authorize_topic(Operation.DESCRIBE_CONFIGS, topic.name):
@@ -126,7 +110,7 @@ def _create(
     result.num_partitions = topic.partition_count
     result.replication_factor = topic.replication_factor
     result.configs = [
-        CreatableTopicConfigs(
+        m.CreatableTopicConfigs(
             name=name,
             value=data.catalog.effective_config(topic, name),
             config_source=ConfigSource.DYNAMIC_TOPIC
@@ -138,7 +122,7 @@ def _create(
     return result
 
 
-def _new_topic(requested: CreatableTopic) -> NewTopic:
+def _new_topic(requested: m.CreatableTopic) -> NewTopic:
     assignments = {
         assignment.partition_index: assignment.broker_ids
         for assignment in requested.assignments
@@ -163,15 +147,15 @@ def _new_topic(requested: CreatableTopic) -> NewTopic:
 def delete_topics(call: Call) -> None:
     """Delete topics, given by name or id. Requires DELETE on each, or on the
     cluster."""
-    request: DeleteTopicsRequest = call.request
+    request: m.DeleteTopicsRequest = call.request
     topics = request.topics
     if call.api_version < _DELETE_STATES_SINCE:
-        topics = [DeleteTopicState(name=name) for name in request.topic_names]
+        topics = [m.DeleteTopicState(name=name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in topics)
     quota = MutationQuota(call, _STRICT_DELETION_SINCE)
     results = []
     for (name, topic_id), count in counts.items():
-        result = DeletableTopicResult(name=name, topic_id=topic_id)
+        result = m.DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if count > 1:
                 kind = "id" if name is None else "name"
@@ -180,7 +164,7 @@ def delete_topics(call: Call) -> None:
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    response = DeleteTopicsResponse(
+    response = m.DeleteTopicsResponse(
         responses=results, throttle_time_ms=quota.throttle_ms
     )
     respond_when_durable(call, response, results)
@@ -194,7 +178,7 @@ def _may_delete(call: Call, operation: Operation, name: TopicName) -> bool:
     )
 
 
-def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> None:
+def _delete(call: Call, result: m.DeletableTopicResult, quota: MutationQuota) -> None:
     data = call.node.broker.data
     catalog = data.catalog
     if not catalog.settings.delete_topic_enable:
@@ -237,13 +221,13 @@ def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> N
 
 def create_partitions(call: Call) -> None:
     """Increase the partition counts of topics. Requires ALTER on each."""
-    request: CreatePartitionsRequest = call.request
+    request: m.CreatePartitionsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     quota = MutationQuota(call, _STRICT_PARTITIONS_SINCE)
     added_count = 0
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
-        result = CreatePartitionsTopicResult(name=name)
+        result = m.CreatePartitionsTopicResult(name=name)
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -251,7 +235,7 @@ def create_partitions(call: Call) -> None:
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    response = CreatePartitionsResponse(
+    response = m.CreatePartitionsResponse(
         results=results, throttle_time_ms=quota.throttle_ms
     )
     respond_when_durable(call, response, results)
@@ -259,7 +243,7 @@ def create_partitions(call: Call) -> None:
 
 def _add_partitions(
     call: Call,
-    requested: CreatePartitionsTopic,
+    requested: m.CreatePartitionsTopic,
     quota: MutationQuota,
     added_count: int,
 ) -> int:
@@ -288,7 +272,7 @@ def _add_partitions(
 
 
 def _check_assignments(
-    call: Call, requested: CreatePartitionsTopic, topic: Topic
+    call: Call, requested: m.CreatePartitionsTopic, topic: Topic
 ) -> None:
     assert requested.assignments is not None
     additional = requested.count - topic.partition_count

@@ -29,30 +29,8 @@ from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from coterie.wire.schema import Struct
 
 _FENCED_SINCE: Final = 2
@@ -112,7 +90,7 @@ def _when_durable(call: Call, done: Callable[[ErrorCode], None]) -> None:
 
 def init_producer_id(call: Call) -> None:
     """Assign a producer id and epoch; respond once they are durable."""
-    response = InitProducerIdResponse(producer_epoch=-1)
+    response = m.InitProducerIdResponse(producer_epoch=-1)
     try:
         _assign_producer_id(call, response)
     except ApiError as error:
@@ -124,20 +102,20 @@ def init_producer_id(call: Call) -> None:
 
     def durable(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            call.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1))
+            call.respond(m.InitProducerIdResponse(error_code=error, producer_epoch=-1))
         else:
             call.respond(response)
 
     _when_durable(call, durable)
 
 
-def _check_claim(request: InitProducerIdRequest) -> None:
+def _check_claim(request: m.InitProducerIdRequest) -> None:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
-def _assign_producer_id(call: Call, response: InitProducerIdResponse) -> None:
-    request: InitProducerIdRequest = call.request
+def _assign_producer_id(call: Call, response: m.InitProducerIdResponse) -> None:
+    request: m.InitProducerIdRequest = call.request
     transactions = call.node.broker.transactions
     transactional_id = request.transactional_id
     if transactional_id is None:
@@ -165,16 +143,16 @@ def _assign_producer_id(call: Call, response: InitProducerIdResponse) -> None:
 
 def add_partitions_to_txn(call: Call) -> None:
     """Add partitions to transactions; respond once that is durable."""
-    request: AddPartitionsToTxnRequest = call.request
+    request: m.AddPartitionsToTxnRequest = call.request
     is_batched = call.api_version >= _BATCHED_SINCE
     if is_batched and not call.authorize_cluster(Operation.CLUSTER_ACTION):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        call.respond(AddPartitionsToTxnResponse(error_code=code))
+        call.respond(m.AddPartitionsToTxnResponse(error_code=code))
         return
     transactions = request.transactions
     if not is_batched:
         transactions = [
-            AddPartitionsToTxnTransaction(
+            m.AddPartitionsToTxnTransaction(
                 transactional_id=request.v3_and_below_transactional_id,
                 producer_id=request.v3_and_below_producer_id,
                 producer_epoch=request.v3_and_below_producer_epoch,
@@ -185,7 +163,7 @@ def add_partitions_to_txn(call: Call) -> None:
     # brokers do not repeat it.
     counts = Counter(transaction.transactional_id for transaction in transactions)
     results = [
-        AddPartitionsToTxnResult(
+        m.AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id,
             topic_results=_add_partitions(call, transaction)
             if counts[transaction.transactional_id] == 1
@@ -200,7 +178,7 @@ def add_partitions_to_txn(call: Call) -> None:
                 for topic in result.topic_results:
                     for part in topic.results_by_partition:
                         part.partition_error_code = part.partition_error_code or error
-        response = AddPartitionsToTxnResponse()
+        response = m.AddPartitionsToTxnResponse()
         if is_batched:
             response.results_by_transaction = results
         else:
@@ -211,8 +189,8 @@ def add_partitions_to_txn(call: Call) -> None:
 
 
 def _add_partitions(
-    call: Call, transaction: AddPartitionsToTxnTransaction
-) -> list[AddPartitionsToTxnTopicResult]:
+    call: Call, transaction: m.AddPartitionsToTxnTransaction
+) -> list[m.AddPartitionsToTxnTopicResult]:
     topics = transaction.topics
     partitions = [
         TopicPartition(topic.name, index)
@@ -246,7 +224,7 @@ def _add_partitions(
 
 
 def _partition_errors(
-    call: Call, topics: list[AddPartitionsToTxnTopic]
+    call: Call, topics: list[m.AddPartitionsToTxnTopic]
 ) -> dict[TopicPartition, ErrorCode]:
     """Return the error of each partition that cannot be added.
 
@@ -268,15 +246,15 @@ def _partition_errors(
 
 
 def _results(
-    topics: list[AddPartitionsToTxnTopic],
+    topics: list[m.AddPartitionsToTxnTopic],
     codes: dict[TopicPartition, ErrorCode],
     default: ErrorCode,
-) -> list[AddPartitionsToTxnTopicResult]:
+) -> list[m.AddPartitionsToTxnTopicResult]:
     return [
-        AddPartitionsToTxnTopicResult(
+        m.AddPartitionsToTxnTopicResult(
             name=topic.name,
             results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
+                m.AddPartitionsToTxnPartitionResult(
                     partition_index=index,
                     partition_error_code=codes.get(
                         TopicPartition(topic.name, index), default
@@ -295,7 +273,7 @@ def _results(
 def add_offsets_to_txn(call: Call) -> None:
     """Add a group's partition of `__consumer_offsets` to a transaction; respond once
     that is durable."""
-    request: AddOffsetsToTxnRequest = call.request
+    request: m.AddOffsetsToTxnRequest = call.request
     broker = call.node.broker
     try:
         check_offsets_to_txn(call)
@@ -310,14 +288,14 @@ def add_offsets_to_txn(call: Call) -> None:
         refuse_offsets_to_txn(call, error)
         return
     _when_durable(
-        call, lambda error: call.respond(AddOffsetsToTxnResponse(error_code=error))
+        call, lambda error: call.respond(m.AddOffsetsToTxnResponse(error_code=error))
     )
 
 
 def check_offsets_to_txn(call: Call) -> None:
     """Raise ApiError unless the principal may commit offsets of the group in the
     transaction that AddOffsetsToTxn names."""
-    request: AddOffsetsToTxnRequest = call.request
+    request: m.AddOffsetsToTxnRequest = call.request
     _check_transactional_id(call, request.transactional_id)
     _check_group(call, request.group_id)
 
@@ -325,7 +303,7 @@ def check_offsets_to_txn(call: Call) -> None:
 def refuse_offsets_to_txn(call: Call, error: ApiError) -> None:
     """Respond to AddOffsetsToTxn with an error."""
     code = _code_for_version(error, call.api_version, _FENCED_SINCE)
-    call.respond(AddOffsetsToTxnResponse(error_code=code))
+    call.respond(m.AddOffsetsToTxnResponse(error_code=code))
 
 
 # EndTxn.
@@ -333,7 +311,7 @@ def refuse_offsets_to_txn(call: Call, error: ApiError) -> None:
 
 def end_txn(call: Call) -> None:
     """Commit or abort; respond once the state and all markers are durable."""
-    request: EndTxnRequest = call.request
+    request: m.EndTxnRequest = call.request
     try:
         _check_transactional_id(call, request.transactional_id)
         _check_coordinator(call, request.transactional_id)
@@ -349,15 +327,15 @@ def end_txn(call: Call) -> None:
         producer_epoch = transaction.producer_epoch
     except ApiError as error:
         code = _code_for_version(error, call.api_version, _FENCED_SINCE)
-        call.respond(EndTxnResponse(error_code=code))
+        call.respond(m.EndTxnResponse(error_code=code))
         return
 
     def durable(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            call.respond(EndTxnResponse(error_code=error))
+            call.respond(m.EndTxnResponse(error_code=error))
         else:
             call.respond(
-                EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
+                m.EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
             )
 
     _when_durable(call, durable)
@@ -384,7 +362,7 @@ class CheckedCommit(NamedTuple):
     error of all these topics.
     """
 
-    request: TxnOffsetCommitRequest
+    request: m.TxnOffsetCommitRequest
     shard: int
     respond: Callable[[Struct], None]
     refuse: Callable[[ErrorCode], None]
@@ -404,7 +382,7 @@ def check_commit(call: Call, commit: Callable[[CheckedCommit], None]) -> None:
     Without any partition that exists there is no transaction to join, and the response
     is sent at once.
     """
-    request: TxnOffsetCommitRequest = call.request
+    request: m.TxnOffsetCommitRequest = call.request
     broker = call.node.broker
     by_id = call.api_version >= _COMMIT_TOPIC_IDS_SINCE
     division = Division(broker.catalog, TXN_COMMIT_TYPES, by_id=by_id)
@@ -414,7 +392,7 @@ def check_commit(call: Call, commit: Callable[[CheckedCommit], None]) -> None:
     except ApiError as error:
         for topic in request.topics:
             division.refuse(topic, error.code)
-        call.respond(TxnOffsetCommitResponse(topics=division.merge(())))
+        call.respond(m.TxnOffsetCommitResponse(topics=division.merge(())))
         return
     for topic in request.topics:
         if _may_read(call, topic):
@@ -422,19 +400,19 @@ def check_commit(call: Call, commit: Callable[[CheckedCommit], None]) -> None:
         else:
             division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if not division.existing:
-        call.respond(TxnOffsetCommitResponse(topics=division.merge(())))
+        call.respond(m.TxnOffsetCommitResponse(topics=division.merge(())))
         return
 
     def respond(response: Struct) -> None:
-        assert isinstance(response, TxnOffsetCommitResponse)
+        assert isinstance(response, m.TxnOffsetCommitResponse)
         response.topics = division.merge(response.topics)
         call.respond(response)
 
     def refuse(code: ErrorCode) -> None:
-        call.respond(TxnOffsetCommitResponse(topics=division.refuse_all(code)))
+        call.respond(m.TxnOffsetCommitResponse(topics=division.refuse_all(code)))
 
     request.topics = [
-        TxnOffsetCommitRequestTopic(
+        m.TxnOffsetCommitRequestTopic(
             name=topic.name, topic_id=topic.topic_id, partitions=[*topic.partitions]
         )
         for topic in division.existing
@@ -487,7 +465,7 @@ def code_of_missing_partition(call: Call) -> ErrorCode:
     return ErrorCode.INVALID_TXN_STATE
 
 
-def _may_read(call: Call, topic: TxnOffsetCommitRequestTopic) -> bool:
+def _may_read(call: Call, topic: m.TxnOffsetCommitRequestTopic) -> bool:
     name: str | None = topic.name
     if call.api_version >= _COMMIT_TOPIC_IDS_SINCE:
         name = call.node.broker.catalog.topic_name(topic.topic_id)

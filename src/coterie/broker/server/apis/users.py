@@ -29,22 +29,10 @@ from coterie.broker.catalog.users import Users, credential_entry
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import ScramMechanism
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from coterie.wire.messages.describe_user_scram_credentials import (
-    CredentialInfo,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
 
-_Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
+_Change: TypeAlias = m.ScramCredentialDeletion | m.ScramCredentialUpsertion
 
 
 # DescribeUserScramCredentials.
@@ -56,7 +44,7 @@ def describe_users(call: Call) -> None:
 
     The response has mechanisms and iteration counts, never keys or salts.
     """
-    request: DescribeUserScramCredentialsRequest = call.request
+    request: m.DescribeUserScramCredentialsRequest = call.request
     if not call.authorize_cluster(Operation.DESCRIBE):
         call.respond(_describe_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
@@ -64,7 +52,7 @@ def describe_users(call: Call) -> None:
     counts = Counter(user.name for user in request.users or ())
     results = []
     for user, count in (counts or Counter(users.names())).items():
-        result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+        result = m.DescribeUserScramCredentialsResult(user=user, error_message=None)
         credentials = users.credentials(user)
         if count > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
@@ -79,13 +67,13 @@ def describe_users(call: Call) -> None:
             )
         else:
             result.credential_infos = [
-                CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+                m.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
                 for mechanism, credential in sorted(credentials.items())
             ]
         results.append(result)
 
     def durable(error: ErrorCode) -> None:
-        response = DescribeUserScramCredentialsResponse(
+        response = m.DescribeUserScramCredentialsResponse(
             error_message=None, results=results
         )
         call.respond(_describe_error(error) if error else response)
@@ -93,8 +81,8 @@ def describe_users(call: Call) -> None:
     call.node.broker.data.when_durable(durable)
 
 
-def _describe_error(code: ErrorCode) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None)
+def _describe_error(code: ErrorCode) -> m.DescribeUserScramCredentialsResponse:
+    return m.DescribeUserScramCredentialsResponse(error_code=code, error_message=None)
 
 
 # AlterUserScramCredentials.
@@ -105,7 +93,7 @@ def alter_users(call: Call) -> None:
 
     Every user has a result; the response is sent once all changes are durable.
     """
-    request: AlterUserScramCredentialsRequest = call.request
+    request: m.AlterUserScramCredentialsRequest = call.request
     changes: list[_Change] = [*request.deletions, *request.upsertions]
     if not call.authorize_cluster(Operation.ALTER):
         error = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -165,7 +153,7 @@ def _entry(users: Users, change: _Change) -> Entry:
         raise ApiError(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
         ) from None
-    if isinstance(change, ScramCredentialDeletion):
+    if isinstance(change, m.ScramCredentialDeletion):
         if users.find(change.name, mechanism) is None:
             raise ApiError(
                 ErrorCode.RESOURCE_NOT_FOUND,
@@ -190,10 +178,10 @@ def _unacceptable(message: str) -> ApiError:
 
 def _alter_response(
     outcomes: dict[str, ApiError | None] | dict[str, ApiError],
-) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(
+) -> m.AlterUserScramCredentialsResponse:
+    return m.AlterUserScramCredentialsResponse(
         results=[
-            AlterUserScramCredentialsResult(
+            m.AlterUserScramCredentialsResult(
                 user=user,
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
