@@ -54,30 +54,24 @@ SUBCLASSED = {
     "broker/runtime/loader.py": ("Loader",),
     "broker/runtime/snapshots.py": ("Snapshots",),
 }
-# Modules of messages whose codecs are generated and compiled; the codecs of the others
-# are generated on first use.
-MESSAGES = (
-    *(
-        f"coterie.wire.messages.{name}"
-        for name in (
-            "consumer_group_heartbeat",
-            "consumer_protocol",
-            "fetch",
-            "find_coordinator",
-            "heartbeat",
-            "join_group",
-            "leave_group",
-            "list_offsets",
-            "metadata",
-            "offset_commit",
-            "offset_fetch",
-            "produce",
-            "sync_group",
-            "txn_offset_commit",
-        )
+# Families of messages and their APIs, whose codecs are generated and compiled; those of
+# others are generated on first use. All classes of `records` are.
+CODECS = {
+    "wire/messages/classic_groups": (
+        "ConsumerProtocol",
+        "Heartbeat",
+        "JoinGroup",
+        "LeaveGroup",
+        "SyncGroup",
     ),
-    "coterie.broker.coordinator.records",
-)
+    "wire/messages/cluster": ("Metadata",),
+    "wire/messages/consumer_groups": ("ConsumerGroupHeartbeat",),
+    "wire/messages/group_admin": ("FindCoordinator",),
+    "wire/messages/offsets": ("OffsetCommit", "OffsetFetch"),
+    "wire/messages/records": ("Fetch", "ListOffsets", "Produce"),
+    "wire/messages/transactions": ("TxnOffsetCommit",),
+    "broker/coordinator/records": ("",),
+}
 HINT = "without COTERIE_COMPILED=1 the wheel is pure Python"
 
 
@@ -157,21 +151,23 @@ def allow_subclasses(source: Path) -> None:
 
 
 def write_codecs(source: Path) -> list[Path]:
-    """Write the generated codecs of MESSAGES; return the files."""
+    """Write the generated codecs of CODECS; return the files."""
     sys.path.insert(0, str(source))
     try:
         schema = import_module("coterie.wire.schema")
         generated = import_module("coterie.wire.generated")
         files = []
-        for name in MESSAGES:
+        for path, apis in CODECS.items():
+            name = f"coterie.{path.replace('/', '.')}"
             classes = [
-                each
-                for each in vars(import_module(name)).values()
-                if isinstance(each, type)
-                and issubclass(each, schema.Message)
-                and each.__module__ == name
+                message
+                for message in vars(import_module(name)).values()
+                if isinstance(message, type)
+                and issubclass(message, schema.Message)
+                and message.__module__ == name
+                and message.__name__.startswith(apis)
             ]
-            file = source / f"{name.replace('.', '/')}_codecs.py"
+            file = source / "coterie" / f"{path}_codecs.py"
             file.write_text(generated.module_source(classes), "utf-8")
             files.append(file)
         return files

@@ -104,8 +104,7 @@ def circles(graph: Graph) -> list[list[str]]:
 def one_importer(texts: Mapping[str, str], graph: Graph) -> list[tuple[str, str, int]]:
     """Return the small modules that exactly one module imports.
 
-    Each is a tuple of name, importer and length in lines. Modules with message
-    declarations are not counted: they have one file per API.
+    Each is a tuple of name, importer and length in lines.
     """
     importers: dict[str, set[str]] = defaultdict(set)
     for name, targets in graph.items():
@@ -116,7 +115,6 @@ def one_importer(texts: Mapping[str, str], graph: Graph) -> list[tuple[str, str,
         for name, users in sorted(importers.items())
         if len(users) == 1
         and 0 < (lines := len(texts[name].splitlines())) < SMALL_LINES_MAX
-        and not name.startswith("coterie.wire.messages.")
     ]
 
 

@@ -116,15 +116,19 @@ def _computed(
 ) -> list[m.InstalledMember]:
     """Return a balanced and sticky assignment."""
     chosen: dict[MemberId, set[TopicIdPartition]] = {
-        m.member_id: set() for m in given.members
+        member.member_id: set() for member in given.members
     }
     for topic in given.topics:
-        able = [m for m in given.members if topic.topic_id in m.subscribed_topic_ids]
+        able = [
+            member
+            for member in given.members
+            if topic.topic_id in member.subscribed_topic_ids
+        ]
         for partition in range(topic.num_partitions):
             part = (topic.topic_id, partition)
-            fewest = min((len(chosen[m.member_id]) for m in able), default=0)
-            fits = [m for m in able if len(chosen[m.member_id]) == fewest]
-            had = [m for m in fits if _had(m, part)]
+            fewest = min((len(chosen[member.member_id]) for member in able), default=0)
+            fits = [each for each in able if len(chosen[each.member_id]) == fewest]
+            had = [member for member in fits if _had(member, part)]
             for member in (had or fits)[:1]:
                 chosen[member.member_id].add(part)
     return [_installed_member(member_id, chosen[member_id]) for member_id in chosen]

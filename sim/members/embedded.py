@@ -72,11 +72,15 @@ def assign(
     for name in names:
         for partition in range(topics.partition_count(name) or 0):
             part = (name, partition)
-            able = [m for m in sorted(members) if name in members[m].topics]
+            able = [each for each in sorted(members) if name in members[each].topics]
             owner = owners.get(part)
             fewest = min(len(given[member_id]) for member_id in able)
             keeps = cooperative and owner in able and len(given[owner]) <= fewest
-            to = owner if keeps else min(able, key=lambda m: (len(given[m]), m))
+            to = (
+                owner
+                if keeps
+                else min(able, key=lambda able_id: (len(given[able_id]), able_id))
+            )
             assert to is not None
             given[to].add(part)
     if cooperative:
@@ -90,7 +94,7 @@ def _owners(members: Mapping[MemberId, Subscription]) -> dict[Named, MemberId]:
     with the later generation.
     """
     owners: dict[Named, MemberId] = {}
-    for member_id in sorted(members, key=lambda m: (members[m].generation, m)):
+    for member_id in sorted(members, key=lambda each: (members[each].generation, each)):
         owners.update(dict.fromkeys(members[member_id].owned, member_id))
     return owners
 

@@ -177,7 +177,9 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
     values: list[bytes] = []
 
     def arrived() -> bool:
-        values.extend(bytes(m.value() or b"") for m in consumer.consume(99, 0.2))
+        values.extend(
+            bytes(record.value() or b"") for record in consumer.consume(99, 0.2)
+        )
         return len(values) >= count
 
     eventually(arrived, expected=f"{count} records")

@@ -33,13 +33,12 @@ def test_separate_import_circles_are_listed_separately() -> None:
     assert sorted(circles(graph)) == [["a", "b"], ["c", "d"]]
 
 
-def test_a_message_declaration_is_not_counted_as_a_small_module() -> None:
+def test_a_small_module_with_one_importer_is_listed() -> None:
     texts = {
-        "coterie.wire.messages.heartbeat": "a = 1",
         "coterie.small": "a = 1",
         "coterie.large": "a = 1\n" * 60,
-        "coterie.user": "from coterie.wire.messages.heartbeat import a\n"
-        "from coterie.small import a as b\nfrom coterie.large import a as c\n",
+        "coterie.user": "from coterie.small import a as b\n"
+        "from coterie.large import a as c\n",
     }
     small = one_importer(texts, import_graph(texts))
     assert small == [("coterie.small", "coterie.user", 1)]

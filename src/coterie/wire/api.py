@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
-from importlib import import_module
 from typing import Final, NamedTuple
 
+from coterie.wire import messages
 from coterie.wire.schema import Message, Versions
 
 
@@ -185,10 +185,9 @@ class Api(NamedTuple):
 
 @cache
 def api_of(key: ApiKey) -> Api:
-    """Return the API of a key; import its message module on the first call."""
-    module = import_module(f"coterie.wire.messages.{key.name.lower()}")
-    request: type[Message] = getattr(module, f"{key.title}Request")
-    response: type[Message] = getattr(module, f"{key.title}Response")
+    """Return the API of a key; import its messages on the first call."""
+    request: type[Message] = getattr(messages, f"{key.title}Request")
+    response: type[Message] = getattr(messages, f"{key.title}Response")
     advertised = IMPLEMENTED.get(key) or CLIENT_ONLY[key]
     served = Versions(
         max(advertised.low, request.VERSIONS.low),

@@ -1,6 +1,6 @@
 """Files with the codecs of the messages of a module, written when a wheel is built.
 
-setup.py writes `messages/fetch_codecs.py` beside a copy of `messages/fetch.py`, and
+setup.py writes `messages/records_codecs.py` beside a copy of `messages/records.py`, and
 mypyc compiles it. `find_generated` looks a codec up there. Without compiled files, and
 for messages that setup.py does not name, codec.py generates the same source on first
 use. Requests have decoders only and responses have encoders only, as a server needs.

@@ -18,6 +18,7 @@ Version ranges are Kafka's own notation: "3+", "0-4", "2".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, dataclass_transform
 
 VERSION_MAX: Final = 32767
@@ -31,6 +32,7 @@ class Versions(NamedTuple):
     high: int
 
     @classmethod
+    @cache
     def parse(cls, text: str) -> Versions:
         """Parse Kafka's notation: "3+", "0-4", "2" or "none"."""
         if text == "none":

@@ -174,7 +174,7 @@ class World(ShardDriver):
     def _classic_members(self, group_id: str) -> list[str]:
         group = self.state.group(group_id)
         if isinstance(group, ConsumerGroup):
-            return [m for m, member in group.members.items() if member.classic]
+            return [key for key, member in group.members.items() if member.classic]
         return [] if group is None else [*group.members]
 
     def _name(self, topic_id: bytes) -> str:

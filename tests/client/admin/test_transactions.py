@@ -229,7 +229,7 @@ async def test_transactions_of_one_partition_are_aborted_in_turn(
         results = await abort_transactions(cluster, aborted)
     assert list(results.all()) == aborted
     assert [len(request.markers) for request in sent] == [2, 1]
-    assert not any(m.transaction_result for r in sent for m in r.markers)
+    assert not any(marker.transaction_result for r in sent for marker in r.markers)
 
 
 async def test_a_refused_marker_says_what_to_do(

@@ -378,7 +378,9 @@ def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:
     here.consumer()
     here.join("c")
     members = [each.member_id for each in describe_consumer(here.wire, here.id).members]
-    assert here.leave(*((each, None) for each in members)) == [(0, m) for m in members]
+    assert here.leave(*((each, None) for each in members)) == [
+        (0, each) for each in members
+    ]
     described = describe_consumer(here.wire, here.id)
     assert (described.error_code, described.group_state) == (0, "Empty")
 
@@ -396,7 +398,7 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert joined.assignment.topic_partitions == []
     described = describe_consumer(here.wire, here.id)
     assert described.group_epoch == described.assignment_epoch == joined.member_epoch
-    assert {(m.member_type, m.member_epoch) for m in described.members} == {
+    assert {(each.member_type, each.member_epoch) for each in described.members} == {
         (0, classic.generation),
         (1, joined.member_epoch),
     }

@@ -20,7 +20,9 @@ def subscription(*topics: str) -> bytes:
 
 def protocols(**named: bytes) -> list[m.JoinGroupRequestProtocol]:
     """Return protocols by name, the most preferred first."""
-    return [m.JoinGroupRequestProtocol(name=n, metadata=m) for n, m in named.items()]
+    return [
+        m.JoinGroupRequestProtocol(name=n, metadata=data) for n, data in named.items()
+    ]
 
 
 def join_request(member_id: str = "", **fields: Any) -> m.JoinGroupRequest:
@@ -60,8 +62,8 @@ def sync(
 ) -> Sent:
     """Send a sync to group "g"; the leader's has assignments."""
     given = [
-        m.SyncGroupRequestAssignment(member_id=m, assignment=a)
-        for m, a in (assignments or {}).items()
+        m.SyncGroupRequestAssignment(member_id=member, assignment=a)
+        for member, a in (assignments or {}).items()
     ]
     values: dict[str, Any] = {
         "group_id": "g",
@@ -88,8 +90,10 @@ def heartbeat(
 
 def leave(driver: Driver, *members: str | tuple[str, str | None]) -> Sent:
     """Send a LeaveGroup with member ids, or pairs of member id and instance id."""
-    pairs = [(m, None) if isinstance(m, str) else m for m in members]
-    identities = [m.MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs]
+    pairs = [(each, None) if isinstance(each, str) else each for each in members]
+    identities = [
+        m.MemberIdentity(member_id=one, group_instance_id=i) for one, i in pairs
+    ]
     return driver.send(m.LeaveGroupRequest(group_id="g", members=identities))
 
 

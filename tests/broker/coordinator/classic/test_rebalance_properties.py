@@ -140,7 +140,8 @@ class Life:
         if self.ids:
             chosen = [self.ids[-1 - who % len(self.ids)], *self.ids[: int(two)]]
             identities = [
-                m.MemberIdentity(member_id=m, group_instance_id=i) for m, i in chosen
+                m.MemberIdentity(member_id=one, group_instance_id=i)
+                for one, i in chosen
             ]
             self.driver.send(m.LeaveGroupRequest(group_id="g", members=identities))
 

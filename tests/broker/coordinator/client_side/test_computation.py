@@ -50,9 +50,9 @@ def test_the_prepare_response_has_members_and_topics(driver: Computing) -> None:
     driver.enter("n", "foo", "bar", offers=[offer(metadata_bytes=b"n's", reason=2)])
     answer = driver.prepare("m").response
     assert (answer.group_epoch, answer.assignor_name) == (3, "mine")
-    m, n = answer.members
-    assert (m.member_id, m.rack_id, m.member_epoch) == ("m", "r", 1)
-    assert m.subscribed_topic_ids == [topic_id("foo")]
+    first, n = answer.members
+    assert (first.member_id, first.rack_id, first.member_epoch) == ("m", "r", 1)
+    assert first.subscribed_topic_ids == [topic_id("foo")]
     assert (n.assignor.metadata_bytes, n.assignor.reason) == (b"n's", 2)
     topics = {each.topic_name: each.num_partitions for each in answer.topics}
     assert topics == {"foo": 6, "bar": 3}

@@ -77,8 +77,10 @@ def classic_group(
     assert [sent.error for sent in joins] == [0] * len(shares)
     ids: list[str] = [sent.response.member_id for sent in joins]
     generation = driver.groups["g"].generation
-    given = {m: assigns(share) for m, share in zip(ids, shares.values(), strict=True)}
-    syncs = [sync(driver, m, generation) for m in ids[1:]]
+    given = {
+        one: assigns(share) for one, share in zip(ids, shares.values(), strict=True)
+    }
+    syncs = [sync(driver, one, generation) for one in ids[1:]]
     syncs.append(sync(driver, ids[0], generation, assignments=given))
     assert [sent.error for sent in syncs] == [0] * len(shares)
     return ids

@@ -362,7 +362,9 @@ class _Join:
             return PARKED
         if group.select_protocol() != group.protocol_name:
             return self._rejoin(member_id)
-        assignments = {m.member_id: m.assignment for m in group.members.values()}
+        assignments = {
+            member.member_id: member.assignment for member in group.members.values()
+        }
         draft.write(generation_record(group, assignments, group.state_timestamp_ms))
         return self._replaced_response(member_id, old_leader_id)
 

@@ -342,7 +342,9 @@ def downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
             (E20-41).
     """
     left = {member.member_id for member in gone}
-    members = [m for m in draft.members().values() if m.member_id not in left]
+    members = [
+        member for member in draft.members().values() if member.member_id not in left
+    ]
     classic = _classic_group(draft, members)
     _write_downgrade(draft, classic, gone, rebalances=True)
 
@@ -364,8 +366,10 @@ def replace_last(
         ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be decoded.
     """
     assert member.classic is not None, "the member uses the consumer protocol"
-    others = [m for m in draft.members().values() if m is not replaced]
-    rebalances = needs_target or not all(m.is_reconciled(draft.epoch) for m in others)
+    others = [other for other in draft.members().values() if other is not replaced]
+    rebalances = needs_target or not all(
+        other.is_reconciled(draft.epoch) for other in others
+    )
     if not rebalances:
         target = draft.target(replaced.member_id).items()
         held = {topic: dict.fromkeys(some, draft.epoch) for topic, some in target}
