@@ -106,7 +106,6 @@ def _rewriting() -> Rewriting:
         addresses,
         connections,
         topic=_TOPIC,
-        name_of=lambda _: None,
         is_coordination=True,
     )
 

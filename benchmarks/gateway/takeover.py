@@ -28,7 +28,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
-from coterie.gateway.log.opening import LogContext, ShardOpener
+from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
@@ -89,7 +89,7 @@ class ShardNode:
         )
         self.ownership = Ownership(
             self.runtime,
-            ShardOpener(context).open,
+            lambda index: Opening(context, index).opened,
             clock=suspended_clock,
             scheduler=loop,
             lease_ms=LEASE_MS,

@@ -25,7 +25,7 @@ from coterie.client.options import ClientOptions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.data_path import DataPath
 from coterie.gateway.path.group_apis import group_handlers
-from coterie.gateway.path.listeners import open_listeners
+from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -67,7 +67,8 @@ async def serve(upstream: Address) -> None:
     path = DataPath(
         node, connections, addresses, ClientOptions(), topic="__coterie_benchmark"
     )
-    listeners = await open_listeners(path, HOST, port)
+    listeners = Listeners(path, HOST, port)
+    await listeners.start()
     gc.collect()
     gc.freeze()
     print(f"gateway ready on {HOST}:{port}", flush=True)

@@ -23,7 +23,7 @@ from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.broker import Counts
 from coterie.broker.server.call import Call as ServerCall
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.opening import LogContext, ShardOpener
+from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.ownership import OpenedShard, Ownership
 from coterie.gateway.transactions import GatewayTransactions
@@ -187,21 +187,19 @@ class Process:
             lease_ms=plan.session_timeout_ms * 9 // 10,
             counts=GatewayCounts(),
         )
-        self._opener = ShardOpener(
-            LogContext(
-                runtime=self.runtime,
-                upstream=self.upstream,
-                topic=ShardsTopic(
-                    TOPIC, _TOPIC_ID, plan.shard_count, environment.cluster.cluster_id
-                ),
-                node=node.name,
-                transactional_id=lambda shard: f"coterie-sim-{shard}",
-                scheduler=self.loop,
-                steady=self._steady,
-                wall=wall,
-                slices=Slices(self.loop, lambda: 0.0),
-                fenced=self.ownership.fenced,
-            )
+        self._log = LogContext(
+            runtime=self.runtime,
+            upstream=self.upstream,
+            topic=ShardsTopic(
+                TOPIC, _TOPIC_ID, plan.shard_count, environment.cluster.cluster_id
+            ),
+            node=node.name,
+            transactional_id=lambda shard: f"coterie-sim-{shard}",
+            scheduler=self.loop,
+            steady=self._steady,
+            wall=wall,
+            slices=Slices(self.loop, lambda: 0.0),
+            fenced=self.ownership.fenced,
         )
         self.member = NodeMember(
             NodeInfo(node.name, node.name, 1, 2),
@@ -324,7 +322,7 @@ class Process:
 
     def _open_shard(self, index: int) -> OpenedShard:
         self._opened_ms[index] = self.clock()
-        opened = self._opener.open(index)
+        opened = Opening(self._log, index).opened
         writer = opened.store.flusher
         assert isinstance(writer, ShardWriter)
         self.writers[index] = writer

@@ -106,7 +106,6 @@ class Cluster:
         ]
         self.clients: list[UpstreamClient] = []
         self._producers: dict[str, Producer] = {}
-        self._previous: dict[str, Producer] = {}
         self._next_producer_id = 1_000
         self._leaderless: set[int] = set()
 
@@ -123,8 +122,6 @@ class Cluster:
     def bump(self, transactional_id: str) -> Producer:
         """Return a producer with a new epoch, which will fence all earlier ones."""
         known = self._producers.get(transactional_id)
-        if known is not None:
-            self._previous[transactional_id] = known
         if known is None or known.producer_epoch >= self.last_epoch:
             self._next_producer_id += 1
             producer = Producer(self._next_producer_id, 0)
@@ -149,18 +146,6 @@ class Cluster:
         producer = known._replace(producer_epoch=known.producer_epoch + 1)
         self._producers[transactional_id] = producer
         return producer
-
-    def bump_current(self, transactional_id: str, current: Producer) -> Producer:
-        """Return a new epoch for the newest producer (KIP-360). Raise ApiError when
-        there is a newer one. A repeated request gets the same epoch again.
-        """
-        current = current._replace(base_sequence=-1)
-        known = self._producers.get(transactional_id)
-        if known == current:
-            return self.bump(transactional_id)
-        if known is not None and self._previous.get(transactional_id) == current:
-            return known
-        raise ApiError(ErrorCode.PRODUCER_FENCED)
 
     # Partitions.
 
@@ -336,25 +321,14 @@ class UpstreamClient:
 
     # The interface of `Upstream`.
 
-    def init_producer_id(
-        self,
-        transactional_id: str,
-        done: Initialized,
-        *,
-        current: Producer | None = None,
-    ) -> None:
-        """Get a new epoch; with `current` only for the newest producer."""
+    def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
+        """Get a new epoch."""
         cluster = self._cluster
 
         def execute() -> Producer | CoterieError:
             if cluster.happens(cluster.faults.refusals):
                 return ApiError(cluster.rng.choice(_INIT_REFUSALS))
-            if current is None:
-                return cluster.bump(transactional_id)
-            try:
-                return cluster.bump_current(transactional_id, current)
-            except ApiError as error:
-                return error
+            return cluster.bump(transactional_id)
 
         self.call(execute, done)
 

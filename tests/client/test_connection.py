@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import struct
+from typing import Any
 
 import pytest
 
-from coterie.client.connection import ELEMENTS_MAX, Address, BrokerConnection
+from coterie.client.connection import (
+    ELEMENTS_MAX,
+    Address,
+    BrokerConnection,
+    Read,
+)
 from coterie.client.connection_failures import open_failure
 from coterie.client.options import ClientOptions
 from coterie.errors import (
@@ -20,6 +26,7 @@ from coterie.errors import (
 )
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
+from coterie.wire.codec import decode, encode
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import (
     HANG_UP,
@@ -135,6 +142,22 @@ async def test_a_request_time_out_closes_the_connection() -> None:
         assert not connection.is_open
 
 
+def read_heartbeat(frame: bytes, at: int, version: int) -> m.HeartbeatResponse:
+    return decode(m.HeartbeatResponse, version, frame, at)[0]
+
+
+def post(
+    connection: BrokerConnection, generation: int = -1, read: Read = read_heartbeat
+) -> asyncio.Future[Any]:
+    """Post a heartbeat; return the future of its outcome, which may be an error."""
+    outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    request = m.HeartbeatRequest(group_id="g", generation_id=generation)
+    version = connection.version_of(m.HeartbeatRequest)
+    body = encode(request, version)
+    connection.post(m.HeartbeatRequest, version, body, read, outcome.set_result)
+    return outcome
+
+
 async def test_requests_are_sent_in_the_order_of_one_task() -> None:
     generations: list[int] = []
 
@@ -145,13 +168,8 @@ async def test_requests_are_sent_in_the_order_of_one_task() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = code_of
         connection = await connect(broker)
-        futures = [
-            await connection.send(
-                m.HeartbeatRequest(group_id="g", generation_id=number),
-                m.HeartbeatResponse,
-            )
-            for number in range(5)
-        ]
+        assert connection.is_ready
+        futures = [post(connection, number) for number in range(5)]
         assert generations == [], "no response was awaited"
         codes = [(await future).error_code for future in futures]
         assert codes == generations == list(range(5))
@@ -162,16 +180,31 @@ async def test_a_sent_request_times_out_as_a_call_does() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE, SILENCE)
         connection = await connect_with_short_timeouts(broker)
-        request = m.HeartbeatRequest(group_id="g")
-        futures = [
-            await connection.send(request, m.HeartbeatResponse) for _ in range(2)
-        ]
-        errors = await asyncio.gather(*futures, return_exceptions=True)
-        assert {type(error) for error in errors} <= {RequestTimedOut, ConnectionLost}
-        assert RequestTimedOut in {type(error) for error in errors}
+        errors = await asyncio.gather(post(connection), post(connection))
+        assert [type(error) for error in errors] == [RequestTimedOut, ConnectionLost]
         assert "Heartbeat v4" in str(errors[0])
+        assert not connection.is_ready
         with pytest.raises(ConnectionLost):
-            await connection.send(request, m.HeartbeatResponse)
+            await connection.wait_until_ready()
+
+
+async def test_a_later_request_has_its_own_time() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse(), SILENCE)
+        connection = await connect_with_short_timeouts(broker)
+        assert await post(connection) == m.HeartbeatResponse()
+        assert isinstance(await post(connection), RequestTimedOut)
+
+
+async def test_a_response_that_cannot_be_read_closes_the_connection() -> None:
+    def read(*_: object) -> None:
+        raise MalformedFrame("no")
+
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(m.HeartbeatResponse())
+        connection = await connect(broker)
+        assert isinstance(await post(connection, read=read), MalformedFrame)
+        assert not connection.is_open
 
 
 async def test_requests_pending_at_a_time_out_fail_with_connection_lost() -> None:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -20,7 +21,12 @@ from coterie.client.admin.topics import NewTopic
 from coterie.client.options import ClientOptions
 from coterie.client.sasl import Plain
 from coterie.client.secret import Secret
-from coterie.errors import ConnectionLost, OperationRefused, SettingError
+from coterie.errors import (
+    ConnectionLost,
+    OperationRefused,
+    SettingError,
+    UnsupportedByBroker,
+)
 from coterie.gateway.overview import check_nodes
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.preflight import check_plan, check_upstream, replica_warnings
@@ -219,11 +225,29 @@ def test_a_cluster_that_shows_no_topics_is_warned_about() -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_without_acl_apis_needs_another_authorizer() -> None:
+def test_a_cluster_without_acl_apis_needs_another_authorizer(
+    upstream: ThreadServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe = AsyncMock(side_effect=UnsupportedByBroker("no DescribeAcls"))
+    monkeypatch.setattr(AdminClient, "describe_acls", describe)
+    with pytest.raises(SettingError, match=r"--authorizer own .* or --authorizer none"):
+        check(upstream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["0.11", "2.8", "3.0"])
+def test_a_release_without_topic_ids_is_refused(release: str) -> None:
+    sentence = "upstream is older than Kafka 3.1, which the gateway needs: "
     with (
-        ThreadServer(act_as="0.11") as server,
-        pytest.raises(SettingError, match=r"--authorizer own .* or --authorizer none"),
+        ThreadServer(act_as=release) as server,
+        pytest.raises(UnsupportedByBroker, match=sentence),
     ):
+        check(server)
+
+
+@pytest.mark.slow
+def test_the_oldest_release_that_is_served() -> None:
+    with ThreadServer(act_as="3.1") as server:
         check(server)
 
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.metrics import GatewayMetrics
+from coterie.gateway.monitor import GatewayMetrics
 from coterie.gateway.status import ACTIVE, NodeStatus, ShardStatus
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 

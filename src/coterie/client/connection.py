@@ -19,8 +19,10 @@ import asyncio
 import itertools
 import math
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self, TypeVar, cast
+from functools import partial
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from coterie.client.connection_failures import (
     error_of_others,
@@ -109,15 +111,23 @@ class Undecoded(NamedTuple):
     version: int
 
 
+Read: TypeAlias = Callable[[bytes, int, int], Any]
+"""A function that decodes a response: its frame, the position of the body in it, and
+the version. It raises MalformedFrame."""
+
+
 @dataclass(slots=True, eq=False)
 class _InFlight:
-    """A request that was sent and has no response yet; None for one whose response is
-    not decoded."""
+    """A request that was sent and has no response yet. `done` is called once, with the
+    decoded response or a CoterieError."""
 
-    response: type[Message] | None
+    request: type[Message]
     version: int
     tagged: bool
-    future: asyncio.Future[Any]
+    read: Read
+    done: Callable[[Any], None]
+    ends_s: float
+    """When it times out; never for one whose caller sees to that."""
 
 
 class BrokerConnection(asyncio.Protocol):
@@ -140,6 +150,8 @@ class BrokerConnection(asyncio.Protocol):
         self._has_served = False
         self._reauthenticate_at_s = math.inf
         self._reauthentication: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        """The timer for the oldest request of `post`."""
         self._probe: asyncio.Task[None] | None = None
         """The search for the reason why the broker closed the connection."""
 
@@ -227,61 +239,67 @@ class BrokerConnection(asyncio.Protocol):
         received: Undecoded = await self._exchange(request, None, version)
         return received
 
-    async def send(
-        self, request: Message, response: type[M], *, wanted: Versions = ANY_VERSION
-    ) -> asyncio.Future[M]:
-        """Send a request and return the future of its response, which fails as `call`
-        does. The requests of one task are sent in the order of its calls.
+    @property
+    def is_ready(self) -> bool:
+        """Whether `post` may be called: otherwise `wait_until_ready` first."""
+        return (
+            self.failure is None
+            and self._writable.is_set()
+            and self._reauthentication is None
+            and self._throttled_until_s <= self._loop.time() < self._reauthenticate_at_s
+        )
 
-        Raises UnsupportedByBroker, ConnectionLost and RequestTimedOut when the request
-        was not sent.
+    async def wait_until_ready(self) -> None:
+        """Wait until a request may be sent.
+
+        Raises ConnectionLost, and RequestTimedOut after `request_timeout_ms`.
         """
-        version = self.version_of(type(request), wanted)
-        limit_s = self._options.request_timeout_ms / 1000
         try:
-            async with asyncio.timeout(limit_s):
-                await self._wait_to_send(request)
+            async with asyncio.timeout(self._options.request_timeout_ms / 1000):
+                await self._wait_to_send()
         except TimeoutError:
-            error = self._timed_out(request, version)
+            limit_ms = self._options.request_timeout_ms
+            error = RequestTimedOut(
+                f"{self.address} takes no request for {limit_ms} ms"
+            )
             self._end(error)
             raise error from None
-        return self._send_timed(request, response, version)
 
-    def send_now(
-        self, request: Message, response: type[M], *, wanted: Versions = ANY_VERSION
-    ) -> asyncio.Future[M] | None:
-        """Send a request as `send` does; return None when it would have to wait."""
-        now_s = self._loop.time()
-        if (
-            self.failure is not None
-            or not self._writable.is_set()
-            or self._reauthentication is not None
-            or not self._throttled_until_s <= now_s < self._reauthenticate_at_s
-        ):
-            return None
-        version = self.version_of(type(request), wanted)
-        return self._send_timed(request, response, version)
+    def post(
+        self,
+        request: type[Message],
+        version: int,
+        body: bytes,
+        read: Read,
+        done: Callable[[Any], None],
+    ) -> None:
+        """Send a request whose body is encoded already, at once, for callers to whom a
+        task and a future for each request cost too much.
 
-    def _send_timed(
-        self, request: Message, response: type[M], version: int
-    ) -> asyncio.Future[M]:
-        future = self._send(request, response, version)
+        `done` is called with what `read` returns, or with an error as `call` raises it.
+        It must not raise. The caller has to observe throttle times: see `throttle`.
+        """
+        assert self.failure is None
+        limit_s = self._options.request_timeout_ms / 1000
+        ends_s = self._loop.time() + limit_s
+        self._send(request, version, body, read, done, ends_s)
+        if self._expiry is None:
+            self._expiry = self._loop.call_later(limit_s, self._expire)
 
-        def expire() -> None:
-            error = self._timed_out(request, version)
-            if not future.done():
-                future.set_exception(error)
-            self._end(error)
-
-        timer = self._loop.call_later(self._options.request_timeout_ms / 1000, expire)
-
-        def received(done: asyncio.Future[M]) -> None:
-            timer.cancel()
-            if not done.cancelled() and done.exception() is None:
-                self._throttle(done.result())
-
-        future.add_done_callback(received)
-        return future
+    def _expire(self) -> None:
+        """End with the oldest request of `post` if it is too old."""
+        self._expiry = None
+        posted = [each for each in self._in_flight.values() if each.ends_s < math.inf]
+        if not posted:
+            return
+        oldest, now_s = posted[0], self._loop.time()
+        if oldest.ends_s > now_s:
+            self._expiry = self._loop.call_at(oldest.ends_s, self._expire)
+            return
+        error = self._timed_out(oldest.request, oldest.version)
+        done, oldest.done = oldest.done, _ignore
+        self._end(error)
+        done(error)
 
     def close(self) -> None:
         """Close the connection; pending requests raise ConnectionLost."""
@@ -486,61 +504,70 @@ class BrokerConnection(asyncio.Protocol):
         self, request: Message, response: type[Message] | None, version: int
     ) -> Any:
         limit_ms = self._options.request_timeout_ms
+        future: asyncio.Future[Any] = self._loop.create_future()
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._wait_to_send(request)
-                received = await self._send(request, response, version)
+                await self._wait_to_send(type(request))
+                self._send(
+                    type(request),
+                    version,
+                    encode(request, version),
+                    Undecoded if response is None else partial(_decode, response),
+                    partial(_set, future),
+                )
+                received = await future
         except TimeoutError:
-            error = self._timed_out(request, version)
+            error = self._timed_out(type(request), version)
             # Responses arrive in order: later requests would wait for this response,
             # too.
             self._end(error)
             raise error from None
-        self._throttle(received)
+        self.throttle(getattr(received, "throttle_time_ms", 0))
         return received
 
-    def _throttle(self, response: object) -> None:
-        """Delay the next requests: the client does so, not the broker (KIP-219)."""
-        throttle_ms = getattr(response, "throttle_time_ms", 0)
+    def throttle(self, throttle_ms: int) -> None:
+        """Delay the next requests by the throttle time of a response: the client does
+        so, not the broker (KIP-219)."""
         if throttle_ms > 0:
             self._throttled_until_s = self._loop.time() + throttle_ms / 1000
 
-    def _timed_out(self, request: Message, version: int) -> RequestTimedOut:
-        name = type(request).__name__.removesuffix("Request")
+    def _timed_out(self, request: type[Message], version: int) -> RequestTimedOut:
+        name = request.__name__.removesuffix("Request")
         limit_ms = self._options.request_timeout_ms
         return RequestTimedOut(
             f"{self.address} did not respond to {name} v{version} in {limit_ms} ms"
         )
 
-    async def _wait_to_send(self, request: Message) -> None:
+    async def _wait_to_send(self, request: type[Message] | None = None) -> None:
         throttled_s = self._throttled_until_s - self._loop.time()
         if throttled_s > 0:
             await asyncio.sleep(throttled_s)
         if not self._writable.is_set():
             await self._writable.wait()
-        if request.API_KEY not in _SASL_KEYS:
+        if request is None or request.API_KEY not in _SASL_KEYS:
             await self._wait_for_authentication()
         if self.failure is not None:
             raise ConnectionLost(str(self.failure)) from self.failure
 
     def _send(
-        self, request: Message, response: type[Message] | None, version: int
-    ) -> asyncio.Future[Any]:
+        self,
+        request: type[Message],
+        version: int,
+        body: bytes,
+        read: Read,
+        done: Callable[[Any], None],
+        ends_s: float = math.inf,
+    ) -> None:
         assert self._transport is not None
         correlation_id = next(self._ids) & 0x7FFFFFFF
         flexible = version in request.FLEXIBLE
-        front = RequestHeaderV0(request.API_KEY, version, correlation_id)
-        frame = write_request(
-            front,
-            self._options.client_id,
-            encode(request, version),
-            flexible=flexible,
-        )
-        future: asyncio.Future[Any] = self._loop.create_future()
         tagged = flexible and request.API_KEY != ApiKey.API_VERSIONS  # G1-02
-        self._in_flight[correlation_id] = _InFlight(response, version, tagged, future)
-        self._transport.write(frame)
-        return future
+        self._in_flight[correlation_id] = _InFlight(
+            request, version, tagged, read, done, ends_s
+        )
+        header = RequestHeaderV0(request.API_KEY, version, correlation_id)
+        client_id = self._options.client_id
+        self._transport.write(write_request(header, client_id, body, flexible=flexible))
 
     def _resolve(self, frame: bytes) -> None:
         if self._bare is not None:
@@ -557,17 +584,13 @@ class BrokerConnection(asyncio.Protocol):
                 f"a response to request {correlation_id}, not to {expected}"
             )
         version = pending.version
-        if pending.response is m.ApiVersionsResponse and frame.startswith(
-            _REFUSED_VERSION, at
-        ):
+        is_first = pending.request is m.ApiVersionsRequest
+        if is_first and frame.startswith(_REFUSED_VERSION, at):
             version = 0
-        value: object = Undecoded(frame, at, version)
-        if pending.response is not None:
-            value, _ = decode(pending.response, version, frame, at, ELEMENTS_MAX)
-        self._has_served |= pending.response is not m.ApiVersionsResponse
+        value = pending.read(frame, at, version)
+        self._has_served |= not is_first
         del self._in_flight[correlation_id]
-        if not pending.future.done():
-            pending.future.set_result(value)
+        pending.done(value)
 
     def _end(self, error: CoterieError) -> None:
         if self.failure is not None:
@@ -576,12 +599,30 @@ class BrokerConnection(asyncio.Protocol):
         self._writable.set()
         if self._transport is not None:
             self._transport.abort()
+        if self._expiry is not None:
+            self._expiry.cancel()
         if self._bare is not None and not self._bare.done():
             self._bare.set_exception(error)
-        for pending in self._in_flight.values():
-            if not pending.future.done():
-                pending.future.set_exception(error_of_others(error))
-        self._in_flight.clear()
+        pending, self._in_flight = self._in_flight, {}
+        for each in pending.values():
+            each.done(error_of_others(error))
+
+
+def _decode(response: type[Message], frame: bytes, at: int, version: int) -> Message:
+    return decode(response, version, frame, at, ELEMENTS_MAX)[0]
+
+
+def _set(future: asyncio.Future[Any], value: object) -> None:
+    if future.done():
+        return
+    if isinstance(value, CoterieError):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+
+
+def _ignore(_: object) -> None:
+    """Drop an outcome that was reported."""
 
 
 def _since(api_key: int, version: int) -> str:

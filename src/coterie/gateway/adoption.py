@@ -56,10 +56,6 @@ _DROPPED: Final = frozenset(
 """Codes of an adoption's partitions that need no other try: the topic is deleted."""
 
 
-class _Refused(Exception):
-    """A group that cannot be adopted now; the message has the reason."""
-
-
 class _Adopter:
     """The client of an adoption's commit."""
 

@@ -11,8 +11,7 @@ receives its assignment late. The producer epoch and the barrier of the shard's 
 late writes out (`gateway/log`).
 
 Nodes are static members by name (KIP-345), so that one which restarts within the
-session time-out gets its shards back without a rebalance. A coordinator before Kafka
-2.3 has no static members: there the session of the old process ends first.
+session time-out gets its shards back without a rebalance.
 
 The lease: `on_lease` gives the time at which a heartbeat was sent, once the coordinator
 has answered it and has then accepted a commit of this member. A heartbeat alone proves
@@ -39,7 +38,6 @@ from coterie.errors import (
     ApiError,
     CoterieError,
     MalformedFrame,
-    UnsupportedByBroker,
 )
 from coterie.gateway.node_assignment import assign_nodes
 from coterie.gateway.node_protocol import (
@@ -111,7 +109,7 @@ class NodeMembership:
         self._heartbeat_ms: int | None = None
         self._notifier = Notifier()
         self._renewals: asyncio.Task[None] | None = None
-        self._member = self._new_member(is_static=True)
+        self._member = self._new_member()
 
     async def start(self) -> None:
         """Join the group; return after the first `on_view`.
@@ -124,14 +122,6 @@ class NodeMembership:
             await self._member.start()
         except ApiError as error:
             raise self._explained(error) from error
-        except UnsupportedByBroker as error:
-            _LOGGER.warning(
-                "upstream has no static members (%s): the shards of a node that is "
-                "killed and restarted move",
-                error,
-            )
-            self._member = self._new_member(is_static=False)
-            await self._member.start()
 
     async def leave(self) -> None:
         """Call `on_leave` and leave the group, so that the shards move at once.
@@ -196,7 +186,7 @@ class NodeMembership:
             return error
         return ApiError(code, f"{advice} ({error})")
 
-    def _new_member(self, *, is_static: bool) -> ClassicMember:
+    def _new_member(self) -> ClassicMember:
         plan = self._plan
         session_ms = plan.session_timeout_ms
         return ClassicMember(
@@ -209,7 +199,7 @@ class NodeMembership:
             on_revoked=self._events.on_leave,
             on_lost=self._lost,
             on_heartbeat=self._heartbeat_answered,
-            instance_id=plan.node if is_static else None,
+            instance_id=plan.node,
             cooperative=True,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=session_ms,

@@ -31,7 +31,7 @@ from coterie.errors import CoterieError
 from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.group_server import group_server
-from coterie.gateway.log.opening import LogContext, ShardOpener
+from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
 from coterie.gateway.ownership import Ownership
@@ -71,33 +71,24 @@ DRAIN_S: Final = 10.0
 class Gateway:
     """A running node. `start` and `stop` are called in the same event loop."""
 
+    broker: Broker
+    """The group server, from `start` on."""
+    ownership: Ownership
+    """The shards of this node, from `start` on."""
+    _info: NodeInfo
+    _listeners: Listeners
+    _brokers: BrokerListing
+    _connections: Connections
+
     def __init__(self, plan: GatewayPlan) -> None:
         self.plan = plan
         self.counts = GatewayCounts()
         self._running = AsyncExitStack()
         self._is_stopped = False
-        self._broker: Broker | None = None
-        self._ownership: Ownership | None = None
         self._membership: NodeMembership | None = None
         self._mirror: Mirror | None = None
-        self._info: NodeInfo | None = None
-        self._listeners: Listeners | None = None
         self._addresses: Addresses | None = None
-        self._brokers: BrokerListing | None = None
-        self._connections: Connections | None = None
         self._status: NodeStatus | None = None
-
-    @property
-    def broker(self) -> Broker:
-        """The group server, after `start`."""
-        assert self._broker is not None
-        return self._broker
-
-    @property
-    def ownership(self) -> Ownership:
-        """The shards of this node, after `start`."""
-        assert self._ownership is not None
-        return self._ownership
 
     @property
     def membership(self) -> NodeMembership:
@@ -114,7 +105,6 @@ class Gateway:
     def address(self) -> str:
         """The advertised address of coordination."""
         info = self._info
-        assert info is not None
         host = f"[{info.host}]" if ":" in info.host else info.host
         return f"{host}:{info.port}"
 
@@ -162,7 +152,7 @@ class Gateway:
         """Make the group server and copy what it needs of upstream."""
         running = self._running
         authorizer = _authorizer(self.plan)
-        broker = self._broker = group_server(
+        broker = self.broker = group_server(
             self.plan.settings, topic.cluster_id, authorizer
         )
         topics = self._topics = CatalogFeed(
@@ -260,7 +250,6 @@ class Gateway:
         node = Node(info.node_id, info.host, info.port, broker)
         broker.nodes[:] = [node]
         addresses = self._addresses = Addresses(lambda: self.view, info)
-        assert self._brokers is not None
         self._learn_brokers(self._brokers)
         self._info = info._replace(brokers=addresses.ids)
         connections = Connections(plan.settings, handlers, _security(plan))
@@ -302,9 +291,9 @@ class Gateway:
             fenced=fenced,
             counts=self.counts,
         )
-        self._ownership = Ownership(
+        self.ownership = Ownership(
             self.broker.runtime,
-            ShardOpener(context).open,
+            lambda index: Opening(context, index).opened,
             clock=suspended_clock,
             scheduler=loop,
             lease_ms=int(plan.session_timeout_ms * (1 - MARGIN)),
@@ -316,11 +305,9 @@ class Gateway:
         if self.plan.metrics_port is None:
             return
         # Imported here, as the library of metrics delays the start of other nodes.
-        from coterie.gateway.monitor import NodeMonitor, shard_statuses
+        from coterie.gateway.monitor import shard_statuses, start_monitor
 
         ownership, broker = self.ownership, self.broker
-        assert self._info is not None
-        assert self._connections is not None
         self._status = NodeStatus(
             gateway=self.plan.name,
             node=self.plan.node,
@@ -331,9 +318,11 @@ class Gateway:
             lease_ms=lambda: ownership.lease.remaining_ms,
             counts=self.counts,
         )
-        monitor = NodeMonitor(self.plan, self._status, broker, self._connections)
-        self._running.callback(monitor.stop)
-        self._info = self._info._replace(status_port=await monitor.start())
+        port, stop = await start_monitor(
+            self.plan, self._status, broker, self._connections
+        )
+        self._running.callback(stop)
+        self._info = self._info._replace(status_port=port)
 
     async def _join(self, topic: ShardsTopic) -> None:
         """Join the nodes; shards are taken over in the background from then on."""
@@ -344,7 +333,6 @@ class Gateway:
             on_lost=ownership.lost,
             on_leave=self._drain,
         )
-        assert self._info is not None
         self._membership = NodeMembership(
             self.plan, self._info, topic.partition_count, events, suspended_clock
         )

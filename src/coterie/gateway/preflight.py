@@ -14,11 +14,6 @@ from coterie.broker.server.security import is_loopback
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.configs import ConfigResource
 from coterie.client.admin.topics import NewTopic, TopicDescription
-from coterie.client.cluster import (
-    TRANSACTION,
-    find_coordinator_request,
-    read_find_coordinator,
-)
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -28,6 +23,8 @@ from coterie.errors import (
 )
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.upstream.catalog_feed import METADATA
+from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
@@ -129,8 +126,10 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     """Return warnings about the upstream cluster.
 
     Raises OperationRefused with every missing right, SettingError for settings that do
-    not fit the cluster, and ClientError when it cannot be reached.
+    not fit the cluster, UnsupportedByBroker for one before Kafka 3.1, and ClientError
+    when it cannot be reached.
     """
+    await _check_release(admin)
     cluster = await admin.brokers.describe()
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
@@ -145,6 +144,16 @@ async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
     if missing:
         raise OperationRefused(_describe(plan, missing))
     return warnings
+
+
+async def _check_release(admin: AdminClient) -> None:
+    connection = await admin.cluster.connection()
+    try:
+        connection.version_of(m.MetadataRequest, METADATA)
+    except UnsupportedByBroker as error:
+        raise UnsupportedByBroker(
+            f"upstream is older than Kafka 3.1, which the gateway needs: {error}"
+        ) from None
 
 
 def _check_ports(plan: GatewayPlan, brokers: int) -> None:
@@ -238,10 +247,7 @@ async def _check_policy(
     plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
-    try:
-        described = await admin.configs.describe([resource], names=[_POLICY])
-    except UnsupportedByBroker:
-        return
+    described = await admin.configs.describe([resource], names=[_POLICY])
     for entry in described.values.get(resource, ()):
         if entry.name == _POLICY and entry.value != COMPACTED[_POLICY]:
             raise SettingError(
@@ -283,22 +289,12 @@ async def _check_transactional_ids(
 ) -> None:
     """Check the rights on the ids that fence the shards. FindCoordinator needs
     Describe, which Write includes; Write itself is not checked: it fences a shard."""
-    connection = await admin.cluster.connection()
-    keys = [plan.transactional_id(0)]
-    version = connection.version_of(m.FindCoordinatorRequest)
-    request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, m.FindCoordinatorResponse)
-    found = read_find_coordinator(response, keys, version).get(keys[0])
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if found is not None and found.code is code:
-        missing.append(
-            MissingRight(
-                Operation.WRITE,
-                ResourceType.TRANSACTIONAL_ID,
-                plan.transactional_id_prefix,
-                is_prefix=True,
-            )
-        )
+    try:
+        await find_coordinator(admin.cluster, plan.transactional_id(0))
+    except ApiError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
+            missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
 
 
 async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:
@@ -327,8 +323,7 @@ async def _check_authorizer(
         await admin.acls.describe(some)
     except UnsupportedByBroker:
         raise SettingError(
-            "upstream has no ACL APIs (those of Kafka 2.0 and later), so its rights on "
-            "groups cannot be read: use "
+            "upstream has no ACL APIs, so its rights on groups cannot be read: use "
             "--authorizer own to decide here, or --authorizer none to allow everything"
         ) from None
     except ApiError as error:

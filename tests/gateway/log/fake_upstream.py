@@ -128,13 +128,7 @@ class FakeUpstream:
         self.fails: Callable[[str], CoterieError | None] = lambda _: None
         """Returns the error of a call by its name, or None."""
 
-    def init_producer_id(
-        self,
-        transactional_id: str,
-        done: Initialized,
-        *,
-        current: Producer | None = None,
-    ) -> None:
+    def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
         error = self.fails("init_producer_id")
         if error is not None:
             self._scheduler.call_soon(done, error)
@@ -142,10 +136,6 @@ class FakeUpstream:
         known = self.producers.get(transactional_id)
         if known is None:
             known = Producer(1_000 + len(self.producers), -1, 0)
-        elif current is not None and current[:2] != known[:2]:
-            fenced = ApiError(ErrorCode.PRODUCER_FENCED)
-            self._scheduler.call_soon(done, fenced)
-            return
         known = known._replace(producer_epoch=known.producer_epoch + 1)
         self.producers[transactional_id] = known
         self._scheduler.call_soon(done, known)

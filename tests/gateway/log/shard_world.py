@@ -8,7 +8,7 @@ from typing import Any
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.slices import Slices
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.opening import LogContext, Opening, ShardOpener
+from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.ownership import OpenedShard, Ownership
 from coterie.gateway.upstream.topic import ShardsTopic
@@ -50,7 +50,6 @@ class Node(World):
             fenced=self._fenced,
         )
         self.context = replace(context, **self.context_changes)
-        self.opener = ShardOpener(self.context)
         self.counts = GatewayCounts()
         self.ownership = Ownership(
             self.runtime,
@@ -64,7 +63,7 @@ class Node(World):
         self.ownership.heartbeat_answered(self.loop.clock())
 
     def open_shard(self, index: int) -> OpenedShard:
-        opening = self.opener.opening(index)
+        opening = Opening(self.context, index)
         self.opened.append(opening)
         return OpenedShard(opening.store, opening.close)
 

@@ -139,5 +139,5 @@ def test_an_incomplete_response_is_refused(left: int) -> None:
 def test_leaders_that_cannot_be_read_are_refused() -> None:
     whole = frame(16, LEADERS)
 
-    with pytest.raises(MalformedFrame, match="leaders"):
+    with pytest.raises(MalformedFrame, match="NodeEndpoint"):
         FetchRewrite(16, move)(whole.replace(b"up-3", b"\xff\xff\xff\xff"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.gateway.path.addresses import UpstreamBroker
-from coterie.gateway.path.listeners import open_listeners
+from coterie.gateway.path.data_path import DataPath
+from coterie.gateway.path.listeners import Listeners
 from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.gateway.path.fake_upstream import FakeUpstream
@@ -124,12 +125,16 @@ def test_known_ids_keep_their_ports_without_an_address(upstream: FakeUpstream) -
             assert addresses.candidates(None) == [addresses.brokers[3]]
 
 
+async def start_listeners(path: DataPath, port: int) -> None:
+    await Listeners(path, HOST, port).start()
+
+
 def test_an_unavailable_port_is_named_with_all_that_are_needed(
     gateway: ThreadGateway,
 ) -> None:
     def start(port: int) -> str:
         with pytest.raises(OSError) as failed:  # noqa: PT011 - its text is asserted
-            gateway.run(open_listeners(gateway.path, HOST, port))
+            gateway.run(start_listeners(gateway.path, port))
         return str(failed.value)
 
     assert start(gateway.port) == (

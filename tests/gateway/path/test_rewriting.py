@@ -60,7 +60,6 @@ def make_rewriting(
         addresses,
         connections,
         topic=TOPIC,
-        name_of=lambda _: None,
         is_coordination=is_coordination,
     )
 
@@ -374,7 +373,7 @@ def upstream_versions() -> m.ApiVersionsResponse:
     ranges = {
         ApiKey.PRODUCE: (0, 20),
         ApiKey.FETCH: (4, 18),
-        ApiKey.METADATA: (0, 9),
+        ApiKey.METADATA: (0, 12),
         ApiKey.API_VERSIONS: (0, 6),
         ApiKey.FIND_COORDINATOR: (0, 3),
         ApiKey.LIST_GROUPS: (0, 3),
@@ -422,7 +421,7 @@ def test_api_versions_joins_both_servers(version: int, is_coordination: bool) ->
     assert len(read["apikeys"]) == len(found), "each API once"
     assert found[ApiKey.PRODUCE] == (0, 13)
     assert found[ApiKey.FETCH] == (4, 18)
-    assert found[ApiKey.METADATA] == (0, 12)  # upstream has 9; translated
+    assert found[ApiKey.METADATA] == (0, 12)
     assert found[ApiKey.API_VERSIONS] == (0, 4)
     assert found[ApiKey.FIND_COORDINATOR] == (0, 3)
     assert found[71] == (0, 0)

@@ -25,7 +25,7 @@ from coterie.broker.server.server import Server, ServerOptions
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.errors import ApiError, ConnectionLost, SettingError
+from coterie.errors import ApiError, ConnectionLost
 from coterie.gateway.upstream.acls import AclFeed
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
@@ -164,20 +164,6 @@ async def test_a_broker_that_lost_its_authorizer_opens_nothing(world: World) -> 
     with pytest.raises(ApiError):
         await world.poll(refusal(ErrorCode.SECURITY_DISABLED))
     assert not world.allows("a")
-
-
-async def test_a_missing_right_is_an_error_that_names_it(world: World) -> None:
-    world.response = refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    with pytest.raises(SettingError, match=r"DESCRIBE on CLUSTER.*--authorizer own"):
-        await world.feed.start()
-
-
-async def test_a_missing_api_is_an_error_that_names_the_other_settings(
-    world: World,
-) -> None:
-    del world.broker.versions[ApiKey.DESCRIBE_ACLS]
-    with pytest.raises(SettingError, match=r"no ACL APIs.*--authorizer own"):
-        await world.feed.start()
 
 
 # A server as upstream.

@@ -14,11 +14,10 @@ import pytest_asyncio
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, ConnectionLost, CoterieError
 from coterie.gateway.upstream import catalog_feed
-from coterie.gateway.upstream.catalog_feed import CatalogFeed, derived_topic_id
+from coterie.gateway.upstream.catalog_feed import CatalogFeed
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.schema import ZERO_UUID, Versions
 from tests.client.scripted_broker import HANG_UP, OPTIONS, ScriptedBroker
 
 from .read_model import ReadModel
@@ -39,12 +38,12 @@ class T:
     replicas: tuple[int, ...] = (1, 2)
     is_offline: bool = False
 
-    def describe(self, name: str, *, with_id: bool) -> m.MetadataResponseTopic:
+    def describe(self, name: str) -> m.MetadataResponseTopic:
         listed = 0 if self.error else self.partitions
         return m.MetadataResponseTopic(
             error_code=self.error,
             name=name,
-            topic_id=self.topic_id if with_id else ZERO_UUID,
+            topic_id=self.topic_id,
             partitions=[
                 m.MetadataResponsePartition(
                     error_code=ErrorCode.LEADER_NOT_AVAILABLE * self.is_offline,
@@ -62,7 +61,6 @@ class View:
     """The metadata of one broker."""
 
     topics: dict[str, T] = field(default_factory=dict)
-    has_ids: bool = True
 
 
 class World:
@@ -111,10 +109,7 @@ class World:
                 )
                 for node_id in sorted(self.live)
             ],
-            topics=[
-                topic.describe(name, with_id=view.has_ids)
-                for name, topic in listed.items()
-            ],
+            topics=[topic.describe(name) for name, topic in listed.items()],
         )
 
     async def poll(self, *views: dict[str, T]) -> list[str]:
@@ -256,47 +251,6 @@ async def test_another_cluster_is_refused(world: World) -> None:
     with raises(ClientError, "upstream is cluster another now"):
         await world.poll({})
     assert world.model.counts() == {"a": 1}
-
-
-# Brokers without topic ids.
-
-
-async def test_a_topic_without_id_gets_one_that_is_the_same_everywhere(
-    world: World,
-) -> None:
-    world.brokers[1].versions[ApiKey.METADATA] = Versions(0, 9)
-    await world.poll({"a": T()})
-    topic_id = world.model.catalog.topic_id("a")
-    assert topic_id == derived_topic_id(CLUSTER_ID, "a")
-    assert topic_id is not None
-    assert topic_id != derived_topic_id("another", "a")
-    assert topic_id[0] >> 2 != 62  # its text begins with no dash
-
-
-async def test_fewer_partitions_without_ids_are_another_topic(world: World) -> None:
-    for view in world.views.values():
-        view.has_ids = False
-    await world.poll({"a": T(3)})
-    assert await world.poll({"a": T(2)}, {"a": T(3)}) == []
-    assert await world.poll({"a": T(2)}) == ["a created", "a deleted"]
-
-
-async def test_an_upgrade_of_brokers_keeps_the_topics(world: World) -> None:
-    for view in world.views.values():
-        view.has_ids = False
-    await world.poll({"a": T()})
-    world.views[1].has_ids = True
-    assert await world.poll({"a": T()}) == []
-    world.views[1].has_ids = False
-    assert await world.poll({"a": T()}) == []
-    assert world.model.catalog.topic_id("a") == derived_topic_id(CLUSTER_ID, "a")
-
-
-async def test_a_broker_without_ids_among_newer_ones_keeps_an_id(world: World) -> None:
-    await world.poll({"a": T()})
-    world.views[1].has_ids = False
-    assert await world.poll({"a": T(2)}) == ["a changed"]
-    assert world.model.catalog.topic_id("a") == OLD
 
 
 # Racks.

@@ -88,9 +88,9 @@ def values_of(fetched: Fetched) -> list[bytes | None]:
     ]
 
 
-async def init(client: UpstreamClient, current: Producer | None = None) -> Producer:
+async def init(client: UpstreamClient) -> Producer:
     producer = await outcome(
-        lambda done: client.init_producer_id("coterie-test-0", done, current=current)
+        lambda done: client.init_producer_id("coterie-test-0", done)
     )
     assert isinstance(producer, Producer)
     return producer
@@ -150,22 +150,6 @@ async def test_an_older_epoch_is_refused_after_the_newer_ones_first_batch(
     with pytest.raises(ApiError) as refused:
         await produce(client, 2, batch(b"z", producer=older._replace(base_sequence=2)))
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-async def test_only_the_current_producer_renews_its_epoch(
-    client: UpstreamClient,
-) -> None:
-    await init(client)
-    older = await init(client)
-    assert older.producer_epoch > 0, "another epoch came before"
-    newer = await init(client, older)
-    assert newer.producer_epoch == older.producer_epoch + 1
-    with pytest.raises(ApiError) as refused:
-        await init(client, older._replace(producer_epoch=older.producer_epoch - 1))
-    assert refused.value.code in {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
 
 
 async def test_a_fetch_that_waits_returns_the_next_batch(

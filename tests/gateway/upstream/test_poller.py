@@ -19,16 +19,17 @@ async def test_a_poller_reads_again_after_a_bug(
     reads = 0
     has_read, was_told = asyncio.Event(), asyncio.Event()
 
-    async def read() -> None:
-        nonlocal reads
-        reads += 1
-        if reads == 1:
-            raise RuntimeError("a bug")
-        has_read.set()
+    class Failing(Poller):
+        async def _read(self) -> None:
+            nonlocal reads
+            reads += 1
+            if reads == 1:
+                raise RuntimeError("a bug")
+            has_read.set()
 
-    poller = Poller(read, 1, "the topics")
-    poller.when_read(was_told.set)
-    poller.start()
+    poller = Failing(1, "the topics")
+    poller.refresh(was_told.set)
+    poller.repeat()
     try:
         async with asyncio.timeout(LIMIT_S):
             await was_told.wait()

@@ -27,9 +27,9 @@ TOPIC = "__coterie_test"
 SHARD = 1
 
 
-@pytest.fixture(params=["", "2.7"])
+@pytest.fixture(params=["", "3.1"])
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a server; Kafka 2.7 does not describe producers."""
+    """The address of a server, also as the oldest release that is served."""
     with ThreadServer(act_as=request.param) as server:
         yield "{}:{}".format(*server.addresses[0])
 

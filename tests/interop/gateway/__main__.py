@@ -1,7 +1,7 @@
 """Run tests with a gateway as the broker under test.
 
     python -m tests.interop.gateway build/kafka tests/real_clients -n 0
-    python -m tests.interop.gateway build/kafka --nodes 1 --kafka 2.8 tests/real_clients
+    python -m tests.interop.gateway build/kafka --nodes 1 --kafka 3.9 tests/real_clients
     python -m tests.interop.gateway build/kafka --upstream HOST:PORT tests/real_clients
     python -m tests.interop.gateway build/kafka --upstream kfake tests/real_clients
 
@@ -35,7 +35,10 @@ from tests.interop.versions.nodes import RELEASES, fetch, running
 from tests.real_clients.confluent_admin import FOREIGN_BROKER
 from tests.real_clients.conftest import OFFSETS_TOPIC, SETTINGS
 
-_OLDER: Final = [each.name for each in RELEASES if each.name != NEWEST]
+_UNSUPPORTED: Final = frozenset({"0.11", "1.1", "2.8"})
+_OLDER: Final = [
+    each.name for each in RELEASES if each.name not in _UNSUPPORTED | {NEWEST}
+]
 
 
 def main(words: list[str]) -> int:

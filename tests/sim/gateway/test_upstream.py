@@ -234,18 +234,6 @@ def test_each_call_gets_a_newer_epoch() -> None:
     ]
 
 
-def test_only_the_newest_producer_is_bumped() -> None:
-    client = _Client()
-    first = client.cluster.bump("id")
-    second = client.cluster.bump_current("id", first)
-    assert second.producer_epoch == first.producer_epoch + 1
-    assert client.cluster.bump_current("id", first) == second, "a repetition"
-    client.cluster.bump("id")
-    client.cluster.bump("id")
-    code = refusal(lambda: client.cluster.bump_current("id", first))
-    assert code is ErrorCode.PRODUCER_FENCED
-
-
 def test_a_lost_connection_leaves_a_prefix_of_the_batches() -> None:
     ends = set()
     for seed in range(40):

@@ -289,6 +289,20 @@ class Connection:
             self.failure = frames.failure
         return None
 
+    def read_frame(self, frame: bytes) -> Request | None:
+        """Decode a complete frame without its size, as `receive_data` and
+        `next_request` would; None for one that got its response from a fast path, and
+        after a failure. No earlier request may wait or be in flight."""
+        assert not self._pending
+        assert not self.frames.waiting_bytes
+        if self.failure is not None:
+            return None
+        try:
+            return self._decode(frame)
+        except MalformedFrame as error:
+            self.failure = MalformedFrame(str(error))  # see `next_request`
+            return None
+
     def hold_requests(self) -> None:
         """Return no request before the response to the newest one: it takes effect
         later, although its API is one of `CONCURRENT`."""

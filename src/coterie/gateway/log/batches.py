@@ -3,20 +3,18 @@ compare them with what it has stored."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Final
 
 from crc32c import crc32c
 
 from coterie.types import LogOffset
-from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     CHECKED_FROM,
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
-    MAGIC,
-    BatchHeader,
     Producer,
     decode_records,
     read_header,
@@ -27,13 +25,22 @@ from coterie.wire.record_batch import (
 
 RECORDS_MAX: Final = 4_000
 """Loading replays a batch in one step, which must not block the event loop for long."""
+_OFFSET_BYTES: Final = 8
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_AT: Final = 43
 _GROWTH_BYTES: Final = 5
 """The most that a record's offset delta and length grow by when batches are merged."""
 
 
 def stamped(batch: bytes, producer: Producer) -> bytes:
     """Return a batch with another producer and with the base offset 0."""
-    return _encode(read_header(batch), batch[HEADER_BYTES:], producer)
+    head = bytearray(batch[:HEADER_BYTES])
+    head[:_OFFSET_BYTES] = bytes(_OFFSET_BYTES)
+    _PRODUCER.pack_into(head, _PRODUCER_AT, *producer)
+    records = batch[HEADER_BYTES:]
+    crc = crc32c(records, crc32c(bytes(head[CHECKED_FROM:])))
+    head[CHECKED_FROM - 4 : CHECKED_FROM] = crc.to_bytes(4, "big")
+    return bytes(head) + records
 
 
 def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
@@ -60,7 +67,9 @@ def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
         max_timestamp_ms=first.base_timestamp_ms
         + max(each.max_timestamp_ms - each.base_timestamp_ms for each in headers),
     )
-    return _encode(head, b"".join(parts), producer)
+    records = b"".join(parts)
+    size = HEADER_BYTES - LENGTH_END + len(records)
+    return stamped(HEADER.pack(*head._replace(size_bytes=size)) + records, producer)
 
 
 def runs(batches: Sequence[tuple[int, int]], bytes_max: int) -> list[int]:
@@ -115,25 +124,3 @@ def _append_moved(
         parts += (varint(new_size), batch[at:delta_at], delta, batch[after:end])
         at = end
     assert at == len(batch)
-
-
-def _encode(header: BatchHeader, records: bytes, producer: Producer) -> bytes:
-    assert header.codec is Codec.NONE
-    head = bytearray(
-        HEADER.pack(
-            0,
-            HEADER_BYTES - LENGTH_END + len(records),
-            0,
-            MAGIC,
-            0,
-            header.attributes,
-            header.last_offset_delta,
-            header.base_timestamp_ms,
-            header.max_timestamp_ms,
-            *producer,
-            header.record_count,
-        )
-    )
-    crc = crc32c(records, crc32c(bytes(head[CHECKED_FROM:])))
-    head[CHECKED_FROM - 4 : CHECKED_FROM] = crc.to_bytes(4, "big")
-    return bytes(head) + records

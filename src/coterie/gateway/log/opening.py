@@ -91,24 +91,9 @@ class LogContext:
     """When each reason of a failure was logged last, on `steady`."""
 
 
-class ShardOpener:
-    """Opens the shards of one node."""
-
-    def __init__(self, context: LogContext) -> None:
-        self._context = context
-
-    def open(self, index: int) -> OpenedShard:
-        """Return the store of a shard, for one try to take it over."""
-        opening = self.opening(index)
-        return OpenedShard(opening.store, opening.close, opening.progress)
-
-    def opening(self, index: int) -> Opening:
-        """Return one try to take a shard over, which `load` of its store begins."""
-        return Opening(self._context, index)
-
-
 class Opening:
-    """One try to take a shard over and, when it succeeds, the time of owning it."""
+    """One try to take a shard over, which `load` of its store begins, and, when it
+    succeeds, the time of owning it."""
 
     def __init__(self, context: LogContext, index: int) -> None:
         self._context = context
@@ -152,6 +137,11 @@ class Opening:
             self.load,
             lambda _: context.slices.prioritize(self),
         )
+
+    @property
+    def opened(self) -> OpenedShard:
+        """The store of the shard, for this try."""
+        return OpenedShard(self.store, self.close, self.progress)
 
     def progress(self) -> Progress:
         """Return how far the shard is taken over."""

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from coterie.broker.log.log import Append, StagedWrite
 from coterie.broker.runtime.durability import Done, Durability
@@ -113,20 +113,6 @@ class _Batch:
     """Whether upstream may have appended it without an acknowledgement."""
     base: LogOffset = -1
     """The real offset of the first record; -1 if upstream did not return it."""
-
-
-@dataclass(slots=True)
-class _Calls:
-    """Callbacks to call once the state of the writer is consistent."""
-
-    calls: list[Callable[[], None]] = field(default_factory=list)
-
-    def run(self) -> None:
-        for call in self.calls:
-            try:
-                call()
-            except Exception:
-                _LOGGER.exception("a bug in a callback after a write")
 
 
 class ShardWriter(Durability):
@@ -245,7 +231,7 @@ class ShardWriter(Durability):
     def close(self, error: LogError) -> None:
         """Fail everything that waits, and write nothing until `open`. Listeners are not
         called."""
-        self._stop(error).run()
+        _run(self._stop(error))
 
     def produce_transactional(
         self,
@@ -344,8 +330,8 @@ class ShardWriter(Durability):
         first = appends[0].header.base_offset
         count = appends[-1].header.last_offset + 1 - first
         data = merged([each.batch for each in appends], self._producer)
-        sequence = (self._producer.base_sequence + count) & INT32_MAX
-        self._producer = self._producer._replace(base_sequence=sequence)
+        producer_id, epoch, sequence = self._producer
+        self._producer = Producer(producer_id, epoch, (sequence + count) & INT32_MAX)
         self._pending.append(_Batch(data, first, count, deadline_ms))
 
     def _send(self) -> None:
@@ -484,31 +470,31 @@ class ShardWriter(Durability):
         assert batch is self._pending[0]
         assert batch.done is not None
         self._pending.popleft()
-        self._call(batch.done, error)
+        _run([partial(batch.done, error)])
         if self._producer is not NO_PRODUCER:
             self.wake()
 
     def _complete(self) -> None:
         """Complete the acknowledged batches that no earlier one keeps waiting."""
-        calls = _Calls()
+        calls: list[Callable[[], None]] = []
         try:
             while self._pending and self._pending[0].is_acknowledged:
                 batch = self._pending[0]
                 self.upstream_end = max(batch.base, self.upstream_end) + batch.count
                 if batch.done is not None:
-                    done = _bound(batch.done, batch.first)
+                    done: Callable[[], None] = partial(batch.done, batch.first)
                     if self.before_replay is not None:
                         done = partial(self.before_replay, self.upstream_end, done)
-                    calls.calls.append(done)
+                    calls.append(done)
                 write = batch.completes
                 if write is not None:
                     self._log.settle(write.staged)
                     self.durable_sequence = write.number
                     self.last_error = None
-                    calls.calls += [_bound(done, None) for done in write.waiting]
+                    calls += [partial(done, None) for done in write.waiting]
                 self._pending.popleft()
         finally:
-            calls.run()
+            _run(calls)
         if not self.is_idle:
             self.wake()
 
@@ -542,8 +528,7 @@ class ShardWriter(Durability):
     def _fence(self, error: CoterieError) -> None:
         _LOGGER.error("shard %d has another owner: %s", self._partition, error)
         calls = self._stop(_log_error(self._partition, error))
-        self._call_plain(self._on_fenced)
-        calls.run()
+        _run([self._on_fenced, *calls])
 
     def _guard(self, step: Callable[[], None]) -> None:
         """Make a step. After a bug the writer fails: its state is not reliable."""
@@ -558,19 +543,17 @@ class ShardWriter(Durability):
         self.failures += 1
         _LOGGER.error("%s; all staged records are dropped", error)
         calls = self._stop(error)
-        for listener in self._listeners:
-            self._call(listener, error)
-        calls.run()
+        _run([*(partial(each, error) for each in self._listeners), *calls])
 
-    def _stop(self, error: LogError) -> _Calls:
+    def _stop(self, error: LogError) -> list[Callable[[], None]]:
         """Drop everything; return the callbacks to call with the error."""
-        calls = _Calls()
+        calls: list[Callable[[], None]] = []
         for batch in self._pending:
             if batch.done is not None:
-                calls.calls.append(_bound(batch.done, error))
+                calls.append(partial(batch.done, error))
             if batch.completes is not None:
-                calls.calls += [_bound(done, error) for done in batch.completes.waiting]
-        calls.calls += [_bound(done, error) for done in self._waiting]
+                calls += [partial(done, error) for done in batch.completes.waiting]
+        calls += [partial(done, error) for done in self._waiting]
         self._era += 1
         self._pending.clear()
         self._waiting = []
@@ -583,16 +566,14 @@ class ShardWriter(Durability):
         self._log.abandon(StagedWrite([], 0))
         return calls
 
-    def _call(self, callback: Callable[[Any], None], argument: object) -> None:
-        self._call_plain(_bound(callback, argument))
 
-    @staticmethod
-    def _call_plain(callback: Callable[[], None]) -> None:
-        _Calls([callback]).run()
-
-
-def _bound(callback: Callable[[Any], None], argument: object) -> Callable[[], None]:
-    return lambda: callback(argument)
+def _run(calls: Iterable[Callable[[], None]]) -> None:
+    """Call callbacks, once the state of the writer is consistent."""
+    for call in calls:
+        try:
+            call()
+        except Exception:
+            _LOGGER.exception("a bug in a callback after a write")
 
 
 def _log_error(partition: int, error: CoterieError) -> LogError:

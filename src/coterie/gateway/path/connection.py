@@ -51,7 +51,7 @@ from coterie.gateway.path.reading import (
     UPSTREAM_FULL,
     Reading,
 )
-from coterie.gateway.path.time_limits import Observed, TimeLimits
+from coterie.gateway.path.time_limits import TimeLimits
 from coterie.gateway.path.upstream_side import (
     WRITE_BUFFER_BYTES,
     Events,
@@ -229,9 +229,7 @@ class ClientSide(asyncio.Protocol):
         if has_response is None or not self._has_upstream():
             return None
         if has_response:
-            self._expect(
-                Rewritten(correlation_id, rewrite) if rewrite else correlation_id
-            )
+            self._expect_forwarded(correlation_id, rewrite)
         return Begun(self._to_upstream, after)
 
     def _has_response(self, data: bytes, at: int) -> bool | None:
@@ -260,6 +258,11 @@ class ClientSide(asyncio.Protocol):
         self._expected.append(entry)
         if len(self._expected) >= EXPECTED_MAX:
             self._reading.hold(MANY_EXPECTED)
+
+    def _expect_forwarded(
+        self, correlation_id: int, rewrite: Callable[[bytes], bytes] | None
+    ) -> None:
+        self._expect(Rewritten(correlation_id, rewrite) if rewrite else correlation_id)
 
     def _begin_group(self, data: bytes, at: int, after: int) -> Begun | None:
         """Handle a request in the group server, once it is complete.
@@ -336,7 +339,10 @@ class ClientSide(asyncio.Protocol):
             rewrite = self._rewriting.of_coordinators(frame)
             if rewrite is None:
                 return self._begin_group(data, at, after)
-            return self._begin_rewritten(correlation_id, rewrite, after)
+            if not self._has_upstream():
+                return None
+            self._expect_forwarded(correlation_id, rewrite)
+            return Begun(self._to_upstream, after)
         response = self._rewriting.own_response(key, version, correlation_id)
         if response is not None:
             self._expect(response)
@@ -345,28 +351,9 @@ class ClientSide(asyncio.Protocol):
             return None
         if key in _SASL and self._exchange is not None:
             return Begun(self._begin_sasl(frame, correlation_id), after)
-        if key == ApiKey.METADATA:
-            return Begun(self._begin_translated(frame, version, correlation_id), after)
         rewrite = None if key in _SASL else self._rewriting.of(key, version)
-        self._expect(Rewritten(correlation_id, rewrite) if rewrite else correlation_id)
+        self._expect_forwarded(correlation_id, rewrite)
         return Begun(self._to_upstream, after)
-
-    def _begin_rewritten(
-        self, correlation_id: int, rewrite: Callable[[bytes], bytes], after: int
-    ) -> Begun | None:
-        """Forward a request whose response is rewritten."""
-        if not self._has_upstream():
-            return None
-        self._expect(Rewritten(correlation_id, rewrite))
-        return Begun(self._to_upstream, after)
-
-    def _begin_translated(
-        self, frame: bytes, version: int, correlation_id: int
-    ) -> Sink:
-        """Return a sink that sends the translation instead of the frame."""
-        request, answer = self._rewriting.translate_metadata(frame, version)
-        self._expect(Rewritten(correlation_id, answer))
-        return lambda _: self._to_upstream(request)
 
     # SASL.
 
@@ -423,14 +410,10 @@ class ClientSide(asyncio.Protocol):
         if transport is None or (upstream is not None and upstream.is_in_frame):
             return
         expected = self._expected
-        if (
-            expected
-            and not _is_forwarded(expected[0])
-            and (out := self._take_answers())
-        ):
+        if out := self._take_answers():
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         # Not after each response: `_release` copies the requests that wait.
-        if len(expected) <= EXPECTED_MAX // 2:
+        if self._reading.reasons & MANY_EXPECTED and len(expected) <= EXPECTED_MAX // 2:
             self._release(MANY_EXPECTED)
         if upstream is not None and expected and expected[0] is not None:
             upstream.resume()
@@ -441,7 +424,7 @@ class ClientSide(asyncio.Protocol):
         """Return the responses of the gateway that are next in order."""
         expected, groups = self._expected, self._groups
         out: list[bytes] = []
-        while expected and not _is_forwarded(expected[0]):
+        while expected:
             head = expected[0]
             if head is None:
                 assert groups is not None
@@ -450,6 +433,8 @@ class ClientSide(asyncio.Protocol):
                 out.append(groups.take_answer())
             elif isinstance(head, bytes):
                 out.append(head)
+            else:
+                break  # a forwarded request
             expected.popleft()
         return out
 
@@ -603,18 +588,17 @@ class ClientSide(asyncio.Protocol):
         self._count_memory()
         is_ended = self._has_eof or self._reading.reasons & ENDED
         late = self._limits.check(
-            Observed(
-                incomplete_bytes=0 if self._reading.reasons else len(self._cutter.kept),
-                unsent_bytes=transport.get_write_buffer_size(),
-                unconsumed_bytes=upstream.unsent_bytes if upstream is not None else 0,
-                is_paused=bool(self._reading.reasons),
-                is_ending=bool(self._expected and is_ended),
-                must_free=self._connections.memory.must_free(self.share),
-            )
+            incomplete_bytes=0 if self._reading.reasons else len(self._cutter.kept),
+            unsent_bytes=transport.get_write_buffer_size(),
+            unconsumed_bytes=upstream.unsent_bytes if upstream is not None else 0,
+            is_paused=bool(self._reading.reasons),
+            is_ending=bool(self._expected and is_ended),
+            must_free=self._connections.memory.must_free(self.share),
         )
         if late is not None:
-            if late.kind:
-                self._fail(late.reason, late.kind)
+            kind, reason = late
+            if kind:
+                self._fail(reason, kind)
             self.abort()
 
 

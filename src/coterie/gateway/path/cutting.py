@@ -1,4 +1,4 @@
-"""A stream of requests that is cut into frames, each of which goes to a sink."""
+"""A stream that is cut into frames, each of which goes to a sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def discard(_: bytes) -> None:
 
 
 class FrameCutter:
-    """The bytes that a client sends, in spans of consecutive frames with one sink.
+    """The bytes that a peer sends, in spans of consecutive frames with one sink.
 
     `begin` is called with the bytes and a position in them, where a frame starts. It
     returns None when the frame has to wait, or when it needs more bytes: it has then

@@ -81,7 +81,6 @@ class DataPath:
             self.addresses,
             self.connections,
             topic=topic,
-            name_of=self.broker.catalog.topic_name,
             is_coordination=is_coordination,
         )
         routes = dict.fromkeys((*CAPS, *REFUSED), REWRITE)

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coterie.errors import MalformedFrame
+from coterie.gateway.path.struct_array import StructArray
 from coterie.wire import messages as m
-from coterie.wire.codec import NO_LIMIT
-from coterie.wire.compiler import compile_decoder, compile_encoder
 from coterie.wire.framing import SIZE_BYTES, frame_of
-from coterie.wire.primitives import read_tags, read_uvarint, write_tags, write_uvarint
+from coterie.wire.primitives import read_tags, read_uvarint, write_tags
 
 LEADERS_SINCE: Final = 16
 _LEADERS_TAG: Final = 0
@@ -43,8 +42,7 @@ class FetchRewrite:
     def __init__(
         self, version: int, replace: Callable[[list[m.NodeEndpoint]], None]
     ) -> None:
-        self._decode = compile_decoder(m.NodeEndpoint, version, flexible=True)
-        self._encode = compile_encoder(m.NodeEndpoint, version, flexible=True)
+        self._leaders = StructArray(m.NodeEndpoint, version, flexible=True)
         self._replace = replace
 
     def __call__(self, frame: bytes) -> bytes:
@@ -56,24 +54,11 @@ class FetchRewrite:
             return frame
         spans, after = read_tags(frame, end.at)
         fields = {tag: frame[begin:stop] for tag, (begin, stop) in spans.items()}
-        fields[_LEADERS_TAG] = self._replaced(fields[_LEADERS_TAG])
+        leaders, _ = self._leaders.decode(fields[_LEADERS_TAG], 0)
+        self._replace(leaders)
+        fields[_LEADERS_TAG] = self._leaders.encode(leaders)
         head = frame[SIZE_BYTES : end.at]
         return frame_of(head + write_tags(fields) + frame[after:])
-
-    def _replaced(self, data: bytes) -> bytes:
-        leaders: list[m.NodeEndpoint] = []
-        try:
-            count, at = read_uvarint(data, 0)
-            for _ in range(count - 1):
-                leader, at = self._decode(data, at, NO_LIMIT)
-                leaders.append(leader)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise MalformedFrame(f"leaders in a Fetch response: {error}") from None
-        self._replace(leaders)
-        parts = [write_uvarint(len(leaders) + 1)]
-        for leader in leaders:
-            self._encode(leader, parts)
-        return b"".join(parts)
 
 
 class End(NamedTuple):

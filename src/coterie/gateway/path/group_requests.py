@@ -19,6 +19,7 @@ from coterie.broker.server.call import Call, Peer
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.data_path import DataPath
+from coterie.wire.framing import SIZE_BYTES
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -91,10 +92,11 @@ class GroupRequests(Peer):
         """Handle a complete request with its size, at once or when it can be."""
         assert not self.is_waiting
         connection = self._connection
-        rest = connection.respond_fast(frame)
-        if rest:
-            connection.receive_data(rest)
+        if connection.in_flight or self._answer_bytes > ANSWER_BYTES_MAX:
+            connection.receive_data(frame)
             self._handle_next()
+        else:
+            self._handle(connection.read_frame(frame[SIZE_BYTES:]))
         self._collect()
 
     def take_answer(self) -> bytes:
@@ -154,15 +156,19 @@ class GroupRequests(Peer):
             or self._answer_bytes > ANSWER_BYTES_MAX
         ):
             return
-        request = connection.next_request()
-        if request is not None:
-            self._is_handling = True
-            self._handle(request)
-            self._is_handling = False
-        elif connection.failure is not None:
-            self._events.on_failure(connection.failure)
+        self._handle(connection.next_request())
 
-    def _handle(self, request: Request) -> None:
+    def _handle(self, request: Request | None) -> None:
+        """Handle a request; report the failure if there is none because of it."""
+        if request is None:
+            if self._connection.failure is not None:
+                self._events.on_failure(self._connection.failure)
+            return
+        self._is_handling = True
+        self._serve(request)
+        self._is_handling = False
+
+    def _serve(self, request: Request) -> None:
         self._counts[request.api_key, request.api_version] += 1
         call = Call(request.body, request.api_version, request.client_id, self, request)
         try:

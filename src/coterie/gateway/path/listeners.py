@@ -3,7 +3,8 @@
     addresses = Addresses(view, own)
     addresses.learn(brokers)
     path = DataPath(node, connections, addresses, options, topic="__coterie_gateway")
-    listeners = await open_listeners(path, host, port)
+    listeners = Listeners(path, host, port)
+    await listeners.start()
 
 Whenever upstream's brokers are listed, `addresses.learn` opens the ports of new ones.
 """
@@ -122,13 +123,3 @@ def reason_of(error: OSError) -> str:
     number = error.errno or 0  # negative for a name that does not resolve
     reason = os.strerror(number) if number > 0 else error.strerror or str(error)
     return reason.lower()
-
-
-async def open_listeners(path: DataPath, host: str, port: int) -> Listeners:
-    """Listen for coordination on `port`, and for the brokers on the ports after it.
-
-    Raises OSError when a port is unavailable.
-    """
-    listeners = Listeners(path, host, port)
-    await listeners.start()
-    return listeners

@@ -17,15 +17,13 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from coterie.broker.server.connections import Connections
 from coterie.errors import MalformedFrame
-from coterie.gateway.path import metadata_versions
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
-from coterie.gateway.path.metadata_versions import TopicNames, Translated
+from coterie.gateway.path.struct_array import StructArray
 from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
-from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
     SIZE_BYTES,
@@ -34,7 +32,7 @@ from coterie.wire.framing import (
     read_response,
     write_response,
 )
-from coterie.wire.primitives import read_uvarint, write_uvarint
+from coterie.wire.primitives import write_uvarint
 from coterie.wire.schema import NO_VERSIONS, Message, Versions
 
 M = TypeVar("M", bound=Message)
@@ -84,8 +82,7 @@ class Rewriting:
 
     A coordination port lists the groups of the gateway; the port of a broker lists the
     share and streams groups of that broker, so that no group is listed twice. `topic`
-    is the gateway's own topic, which is reported as internal. `name_of` has the topics
-    of upstream.
+    is the gateway's own topic, which is reported as internal.
     """
 
     def __init__(
@@ -94,15 +91,12 @@ class Rewriting:
         connections: Connections,
         *,
         topic: str,
-        name_of: TopicNames,
         is_coordination: bool,
     ) -> None:
         self._addresses = addresses
         self._ids = CoordinatorIds(addresses)
         self._topic = topic
-        self._name_of = name_of
-        # The oldest that were seen: during an upgrade, newer brokers have them as well.
-        self._upstream_metadata = CAPS[ApiKey.METADATA].high
+        # The oldest that was seen: during an upgrade, newer brokers have it as well.
         self._upstream_groups = CAPS[ApiKey.LIST_GROUPS].high
         own = dict.fromkeys(connections.handlers)
         if not is_coordination:
@@ -148,25 +142,11 @@ class Rewriting:
         return rewrite
 
     def is_newer(self, key: int, version: int) -> bool:
-        """Return whether a request has a version that is served and that upstream does
-        not have: of Metadata, or of ListGroups."""
-        if key == ApiKey.METADATA:
-            return self._upstream_metadata < version <= metadata_versions.SERVED
+        """Return whether a request has a version of ListGroups that is served and that
+        upstream does not have."""
         return key == ApiKey.LIST_GROUPS and (
             self._upstream_groups < version <= CAPS[ApiKey.LIST_GROUPS].high
         )
-
-    def translate_metadata(self, frame: bytes, version: int) -> Translated:
-        """Translate a newer request of Metadata, and its response.
-
-        Raises MalformedFrame.
-        """
-        request, answer = metadata_versions.translate(
-            frame, self._upstream_metadata, self._name_of
-        )
-        rewrite = self.of(ApiKey.METADATA, version)
-        assert rewrite is not None
-        return Translated(request, lambda frame: rewrite(answer(frame)))
 
     def of_coordinators(self, frame: bytes) -> Rewrite | None:
         """Return the function for the response to a FindCoordinator request, from its
@@ -245,11 +225,7 @@ class Rewriting:
         """Return the versions of an API that can be rewritten, or are served in front
         of an older upstream."""
         served = _capped(each)
-        if each.api_key == ApiKey.METADATA:
-            oldest = min(self._upstream_metadata, served.max_version)
-            self._upstream_metadata = oldest
-            served.max_version = max(served.max_version, metadata_versions.SERVED)
-        elif each.api_key == ApiKey.LIST_GROUPS:
+        if each.api_key == ApiKey.LIST_GROUPS:
             oldest = min(self._upstream_groups, served.max_version)
             self._upstream_groups = oldest
             served.max_version = CAPS[ApiKey.LIST_GROUPS].high
@@ -439,47 +415,7 @@ def _int16(value: int) -> bytes:
     return value.to_bytes(2, "big")
 
 
-class _Brokers:
-    """The array of brokers in Metadata responses of one version."""
-
-    def __init__(self, version: int) -> None:
-        flexible = version in m.MetadataResponse.FLEXIBLE
-        self._is_compact = flexible
-        self._decode = compile_decoder(
-            m.MetadataResponseBroker, version, flexible=flexible
-        )
-        self._encode = compile_encoder(
-            m.MetadataResponseBroker, version, flexible=flexible
-        )
-
-    def decode(
-        self, body: bytes, at: int
-    ) -> tuple[list[m.MetadataResponseBroker], int]:
-        """Return the brokers and the position after them. Raises MalformedFrame."""
-        brokers: list[m.MetadataResponseBroker] = []
-        try:
-            if self._is_compact:
-                count, at = read_uvarint(body, at)
-                count -= 1
-            else:
-                count, at = _INT32.unpack_from(body, at)[0], at + _INT32.size
-            for _ in range(count):
-                broker, at = self._decode(body, at, NO_LIMIT)
-                brokers.append(broker)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise MalformedFrame(f"Metadata response: {error}") from None
-        if at > len(body):
-            raise MalformedFrame("Metadata response: incomplete brokers")
-        return brokers, at
-
-    def encode(self, brokers: list[m.MetadataResponseBroker]) -> bytes:
-        """Return the encoded array."""
-        count = len(brokers)
-        head = write_uvarint(count + 1) if self._is_compact else _INT32.pack(count)
-        parts = [head]
-        for broker in brokers:
-            self._encode(broker, parts)
-        return b"".join(parts)
-
-
-_brokers = cache(_Brokers)
+@cache
+def _brokers(version: int) -> StructArray[m.MetadataResponseBroker]:
+    flexible = version in m.MetadataResponse.FLEXIBLE
+    return StructArray(m.MetadataResponseBroker, version, flexible=flexible)

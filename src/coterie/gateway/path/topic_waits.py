@@ -69,12 +69,10 @@ def _knows_topic(catalog: Catalog, topic: Any) -> bool:
     if known is None:
         return False
     if isinstance(topic, PlainTopic):
-        rows = topic.rows
-        starts = range(0, len(rows), ROW.size)
-        indexes = [int.from_bytes(rows[at : at + 4], signed=True) for at in starts]
+        largest = max(ROW.iter_unpack(topic.rows))[0]
     else:
-        indexes = [each.partition_index for each in topic.partitions]
-    return max(indexes, default=0) < known.partition_count
+        largest = max((each.partition_index for each in topic.partitions), default=0)
+    return bool(largest < known.partition_count)
 
 
 def _knows_subscription(

@@ -1,8 +1,8 @@
 """The connection to one upstream broker that belongs to a client's connection.
 
-Responses are cut only by their sizes. Chunks of a response that is forwarded go to the
-client as they are; a response with addresses is collected, rewritten and sent. One of
-Fetch with addresses is not collected: its parts are read as they pass.
+Chunks of a response that is forwarded go to the client as they are; a response with
+addresses is collected, rewritten and sent. A large one of Fetch is not collected: its
+parts are read as they pass.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from coterie.client.connection import Address
 from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
 from coterie.gateway.counts import GatewayCounts
+from coterie.gateway.path.cutting import Begun, FrameCutter, Sink
 from coterie.gateway.path.fetch_responses import FetchRewrite, FetchWalk
 from coterie.gateway.path.frames import ANSWER_BYTES_MIN, ANSWER_HEAD
 from coterie.gateway.path.time_limits import CLOSE_S
@@ -83,12 +84,11 @@ class UpstreamSide(asyncio.Protocol):
         self._counts = counts
         self._connected = connected
         self._transport: asyncio.Transport | None = None
-        self._left = 0
-        self._walk: FetchWalk | None = None
-        """The response of which `_left` bytes are missing, if it is read."""
-        self._rest = bytearray()
-        self._wanted = 0
+        self._forward: Sink = to_client.write
+        self._cutter = FrameCutter(self._begin)
+        self._is_passing = False
         self._is_waiting = False
+        """Whether a response of the gateway is next."""
         self._is_client_full = False
 
     # Callbacks of asyncio.
@@ -117,21 +117,14 @@ class UpstreamSide(asyncio.Protocol):
         """Pass on responses."""
         self.was_active = True
         self._counts.bytes_to_clients += len(data)
-        if self._left > len(data) and self._walk is None:
-            self._left -= len(data)
-            self._to_client.write(data)
-        elif self._rest or self._is_waiting:
-            self._rest += data
-            self._go_on()
-        else:
-            self._cut(data)
+        self._pass_on(data)
 
     # For the client's side.
 
     @property
     def is_in_frame(self) -> bool:
         """Whether the client got the beginning of a response, and not all of it."""
-        return self._left > 0
+        return self._cutter.left > 0
 
     @property
     def unsent_bytes(self) -> int:
@@ -153,9 +146,10 @@ class UpstreamSide(asyncio.Protocol):
     def resume(self) -> None:
         """Go on with responses that waited for those of the gateway."""
         if self._is_waiting:
-            self._is_waiting = False
-            self._go_on()
-            self._update_reading()
+            self._is_waiting = self._cutter.is_stopped = False
+            if not self._is_passing:
+                self._pass_on(b"")
+                self._update_reading()
 
     def close(self) -> None:
         """Close the connection after everything is written."""
@@ -180,99 +174,69 @@ class UpstreamSide(asyncio.Protocol):
         else:
             transport.resume_reading()
 
-    def _go_on(self) -> None:
-        if not self._is_waiting and self._rest and len(self._rest) >= self._wanted:
-            data = bytes(self._rest)
-            self._rest.clear()
-            self._cut(data)
-
-    def _cut(self, data: bytes) -> None:
-        try:
-            self._pass_on(data)
-        except MalformedFrame as error:
-            self._events.on_failure(str(error))
-
     def _pass_on(self, data: bytes) -> None:
         """Pass on each response in its turn; keep an incomplete start, and what has to
         wait for a response of the gateway."""
-        end = len(data)
-        begin, at = self._pass_read(data), self._left
-        self._left = self._wanted = 0
-        while at + SIZE_BYTES <= end:
-            if not self._expected:
-                raise MalformedFrame("a response without a request")
-            entry = self._expected[0]
-            if not isinstance(entry, int):
-                self._forward(data, begin, at)
-                begin = at
-                if not self._is_sent(data, at, entry):
-                    break
-                if isinstance(entry, Rewritten):
-                    at += SIZE_BYTES + read_size(data, at)
-                    begin = at
-            elif at + ANSWER_HEAD.size <= end:
-                _check(data, at, entry)
-                self._expected.popleft()
-                at += SIZE_BYTES + read_size(data, at)
+        cutter, was_waiting = self._cutter, self._is_waiting
+        self._is_passing = True
+        try:
+            if data:
+                cutter.feed(data)
             else:
-                break
-        if at > end:
-            self._left, at = at - end, end
-        self._forward(data, begin, at)
-        self._rest += memoryview(data)[at:]
-        if self._is_waiting:
+                cutter.go_on()
+            while not cutter.left:
+                is_next = self._is_waiting
+                self._events.on_turn()
+                if not is_next or self._is_waiting:
+                    break
+                cutter.go_on()
+        except MalformedFrame as error:
+            self._events.on_failure(str(error))
+        finally:
+            self._is_passing = False
+        if was_waiting or self._is_waiting:
             self._update_reading()
-        elif not self._left:
-            self._events.on_turn()
 
-    def _pass_read(self, data: bytes) -> int:
-        """Pass on the rest of a response that is read; return the position after it."""
-        walk, left = self._walk, self._left
-        if walk is None:
-            return 0
-        if left <= len(data):
-            self._walk = None
-        self._to_client.write(walk.hide_leaders(data[:left]))
-        return min(left, len(data))
-
-    def _is_sent(self, data: bytes, at: int, entry: Rewritten | bytes | None) -> bool:
-        """Return whether the next response was sent: the rewritten one at `at`, or one
-        of the gateway."""
+    def _begin(self, data: bytes, at: int) -> Begun | None:
+        """Return where the response at `at` goes, and the position after it; None when
+        it has to wait or more of it is needed. Raises MalformedFrame."""
+        if len(data) - at < SIZE_BYTES:
+            self._cutter.wanted = SIZE_BYTES
+            return None
+        if not self._expected:
+            raise MalformedFrame("a response without a request")
+        entry = self._expected[0]
         if isinstance(entry, Rewritten):
-            return self._rewrite(data, at, entry)
-        self._events.on_turn()
-        self._is_waiting = bool(self._expected) and self._expected[0] is entry
-        return not self._is_waiting
+            return self._begin_rewritten(data, at, entry)
+        if not isinstance(entry, int):
+            self._is_waiting = self._cutter.is_stopped = True
+            return None
+        if len(data) - at < ANSWER_HEAD.size:
+            self._cutter.wanted = ANSWER_HEAD.size
+            return None
+        _check(data, at, entry)
+        self._expected.popleft()
+        return Begun(self._forward, at + SIZE_BYTES + read_size(data, at))
 
-    def _rewrite(self, data: bytes, at: int, entry: Rewritten) -> bool:
-        """Rewrite and send the response at `at`, or begin with one that is read as it
-        passes; return False while bytes are missing for that."""
+    def _begin_rewritten(self, data: bytes, at: int, entry: Rewritten) -> Begun | None:
+        """Collect a response to rewrite; one of Fetch may be read as it passes."""
         size = read_size(data, at)
         after = at + SIZE_BYTES + size
-        rewrite = entry.rewrite
+        rewrite, write = entry.rewrite, self._forward
         is_read = isinstance(rewrite, FetchRewrite)
         if not 0 <= size <= REWRITTEN_BYTES_MAX and not is_read:
             raise MalformedFrame(f"a response of {size} bytes")
-        self._wanted = ANSWER_HEAD.size if is_read else after - at
-        if at + self._wanted > len(data):
-            return False
+        wanted = ANSWER_HEAD.size if is_read else after - at
+        if at + wanted > len(data):
+            self._cutter.wanted = wanted
+            return None
         if entry.correlation_id is not None:
             _check(data, at, entry.correlation_id)
-        if after > len(data):
-            self._walk = FetchWalk()
-            rewritten = self._walk.hide_leaders(data[at:])
-        else:
-            rewritten = rewrite(data[at:after])
-        self._wanted = 0
         self._expected.popleft()
-        self._to_client.write(rewritten)
-        return True
-
-    def _forward(self, data: bytes, begin: int, end: int) -> None:
-        if end - begin == len(data):
-            self._to_client.write(data)
-        elif end > begin:
-            self._to_client.write(memoryview(data)[begin:end])
+        if after > len(data):
+            walk = FetchWalk()
+            return Begun(lambda part: write(walk.hide_leaders(bytes(part))), after)
+        return Begun(lambda frame: write(rewrite(bytes(frame))), after)
 
 
 def _check(data: bytes, at: int, wanted: int) -> None:

@@ -13,10 +13,8 @@ upstream has an authorizer, its bindings decide, without a restart.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from coterie.auth.acl import AclBinding
 from coterie.auth.authorizer import AclAuthorizer
@@ -25,25 +23,16 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.client.admin.acls import bindings_of, describe_acls_request
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
-from coterie.errors import ApiError, SettingError, UnsupportedByBroker
-from coterie.gateway.upstream.poller import Poller
+from coterie.errors import ApiError
+from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of, ignore
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
-POLL_MS: Final = 5_000
-"""The default time between two reads."""
-_THROTTLE_BYTES: Final = 4
-"""The throttle time at the start of a response, which differs without a change."""
-_OTHERWISE: Final = (
-    "use --authorizer own to decide by the settings of this node, or --authorizer none "
-    "to allow every operation on groups"
-)
 
-
-class AclFeed:
+class AclFeed(Poller):
     """The copy of upstream's bindings in the catalog of `data`, whose authorizer is
     `acls`. `start` reads once, then regularly."""
 
@@ -55,55 +44,28 @@ class AclFeed:
         *,
         poll_ms: int = POLL_MS,
     ) -> None:
+        super().__init__(poll_ms, "the ACL bindings of upstream")
         self._cluster = cluster
         self._data = data
         self._acls = acls
-        self._poller = Poller(self._read, poll_ms, "the ACL bindings of upstream")
         self._bindings: dict[str, AclBinding] = {}
         self._digest = b""
         self._was_enforced = False
         self._ignored: set[AclBinding] = set()
 
-    @property
-    def polled_at_s(self) -> float | None:
-        """The time of the event loop at the last complete read; None before it."""
-        return self._poller.read_at_s
-
     async def start(self) -> None:
         """Copy all bindings, and go on with it in the background.
 
-        Raises SettingError when the bindings cannot be read, and the errors of the
-        client when upstream cannot be reached.
+        Raises the errors of the client; `preflight` has checked that the bindings can
+        be read.
         """
-        try:
-            await self._cluster.retrying(self.poll)
-        except UnsupportedByBroker:
-            raise SettingError(
-                "upstream has no ACL APIs (those of Kafka 2.0 and later), so its "
-                "rights on groups cannot be read: " + _OTHERWISE
-            ) from None
-        except ApiError as error:
-            if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise
-            raise SettingError(
-                "upstream refuses to describe its ACLs: grant DESCRIBE on CLUSTER to "
-                f"the gateway's principal (coterie acls add), or {_OTHERWISE}"
-            ) from None
-        self._poller.start()
-
-    async def close(self) -> None:
-        """End the background work."""
-        await self._poller.close()
-
-    async def poll(self) -> None:
-        """Copy the bindings as they are now. Raises the errors of the client; after a
-        failure the bindings are those of the last success."""
-        await self._poller.read()
+        await self._cluster.retrying(self.poll)
+        self.repeat()
 
     async def _read(self) -> None:
         connection = await self._cluster.connection()
         received = await connection.call_undecoded(describe_acls_request())
-        digest = _digest(received)
+        digest = digest_of(received)
         if digest == self._digest:
             return
         try:
@@ -124,7 +86,7 @@ class AclFeed:
         before = self._bindings
         self._data.stage(_differences(before, known))
         self._bindings = known
-        self._data.when_durable(_ignore)
+        self._data.when_durable(ignore)
         if before != known:
             _LOGGER.info("upstream has %d ACL bindings", len(known))
 
@@ -156,12 +118,3 @@ def _decode(received: Undecoded) -> tuple[AclBinding, ...]:
     frame, at, version = received
     response, _ = decode(m.DescribeAclsResponse, version, frame, at, ELEMENTS_MAX)
     return bindings_of(response)
-
-
-def _digest(received: Undecoded) -> bytes:
-    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
-    return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def _ignore(_: ErrorCode) -> None:
-    """Do nothing: the log is in memory."""

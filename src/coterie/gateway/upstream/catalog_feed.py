@@ -9,16 +9,11 @@ The deletion of a topic deletes committed offsets, so no single response decides
 broker may be out of date, and a principal without DESCRIBE does not see a topic. A
 topic is deleted, or deleted and created again, only when every broker of a response
 answers a request for its name without it.
-
-Brokers before 2.8 have no topic ids: `derived_topic_id` makes one. Their topics that
-were deleted and created again between two polls look unchanged, unless the new one has
-fewer partitions.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -31,7 +26,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker
-from coterie.gateway.upstream.poller import Poller
+from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of
 from coterie.types import TopicId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
@@ -40,12 +35,8 @@ from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 _LOGGER = logging.getLogger(__name__)
 
-POLL_MS: Final = 5_000
-"""The default time between two polls."""
-_VERSIONS: Final = Versions(4, VERSION_MAX)
-"""Version 4 is the first that does not create the topics that it names."""
-_THROTTLE_BYTES: Final = 4
-"""The throttle time at the start of a response, which differs without a change."""
+METADATA: Final = Versions(12, VERSION_MAX)
+"""The versions of Metadata from Kafka 3.1 on, with ids of topics in both directions."""
 _SLICE_PARTITIONS: Final = 2_000
 """The partitions that are staged between two turns of the event loop."""
 _NAMES_PER_REQUEST: Final = 500
@@ -54,8 +45,7 @@ _NAMES_PER_REQUEST: Final = 500
 class UpstreamTopic(NamedTuple):
     """A topic of a Metadata response.
 
-    `topic_id` is zero before Kafka 2.8. `partition_count` is 0 when the response has an
-    error for the topic instead.
+    `partition_count` is 0 when the response has an error for the topic instead.
     """
 
     topic_id: TopicId
@@ -80,21 +70,6 @@ class Listing(NamedTuple):
     racks: Mapping[int, str]
     topics: Mapping[TopicName, UpstreamTopic]
     known: BrokerListing
-
-
-def derived_topic_id(cluster_id: str, name: TopicName) -> TopicId:
-    """Return an id for a topic of a cluster without topic ids, the same on each node.
-
-    It is a UUID of version 8 (RFC 9562), so it is never one of Kafka's, which are of
-    version 4.
-    """
-    digest = hashlib.sha256(f"{cluster_id}/{name}".encode()).digest()
-    raw = bytearray(digest[:16])
-    # A fixed first byte: the text of an id never begins with a dash (G1-10).
-    raw[0] = 0
-    raw[6] = raw[6] & 0x0F | 0x80
-    raw[8] = raw[8] & 0x3F | 0x80
-    return bytes(raw)
 
 
 def read_listing(
@@ -176,7 +151,7 @@ def _read_topic(
     )
 
 
-class CatalogFeed:
+class CatalogFeed(Poller):
     """The copy of upstream's topics in a catalog. `start` polls once, then regularly.
 
     `cluster_id` is the id that upstream must keep. Entries are staged in `data`.
@@ -190,20 +165,15 @@ class CatalogFeed:
         cluster_id: str,
         poll_ms: int = POLL_MS,
     ) -> None:
+        super().__init__(poll_ms, "the topics of upstream")
         self._cluster = cluster
         self._data = data
         self._catalog: Catalog = data.catalog
         self._cluster_id = cluster_id
-        self._poller = Poller(self._read, poll_ms, "the topics of upstream")
         self._racks: Mapping[int, str] = {}
         self._digest = b""
         self.on_brokers: Callable[[BrokerListing], None] | None = None
         """Called with the brokers after each change of the topics or the brokers."""
-
-    @property
-    def polled_at_s(self) -> float | None:
-        """The time of the event loop at the last complete poll; None before it."""
-        return self._poller.read_at_s
 
     async def start(self) -> None:
         """Copy all topics, and go on with it in the background.
@@ -211,32 +181,21 @@ class CatalogFeed:
         Raises the errors of the client when upstream cannot be reached.
         """
         await self._cluster.retrying(self.poll)
-        self._catalog.on_unknown_topic = self._poller.want
-        self._poller.start()
+        self._catalog.on_unknown_topic = self.want
+        self.repeat()
 
     async def close(self) -> None:
         """End the background work."""
         self._catalog.on_unknown_topic = None
-        await self._poller.close()
-
-    def refresh(self, done: Callable[[], None]) -> None:
-        """Copy all topics soon, and then call `done`, whether that has succeeded or
-        not."""
-        self._poller.when_read(done)
-
-    async def poll(self) -> None:
-        """Copy all topics as they are now. Raises the errors of the client.
-
-        A poll that fails has applied some changes, and never a deletion that is not
-        certain.
-        """
-        await self._poller.read()
+        await super().close()
 
     async def _read(self) -> None:
+        """Copy all topics. A failure has applied some changes, and never a deletion
+        that is not certain."""
         connection = await self._cluster.connection()
         request = m.MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        received = await connection.call_undecoded(request, wanted=_VERSIONS)
-        digest = _digest(received)
+        received = await connection.call_undecoded(request, wanted=METADATA)
+        digest = digest_of(received)
         if digest != self._digest:
             listing = await asyncio.to_thread(_decode, received, self._racks)
             self._check_cluster(listing.cluster_id)
@@ -285,35 +244,22 @@ class CatalogFeed:
     ) -> Topic | None:
         """Return the topic as it is now; None when the response is older than
         `before`."""
-        if before is None:
-            topic_id = found.topic_id
-            if topic_id == ZERO_UUID:
-                topic_id = derived_topic_id(self._cluster_id, name)
-        elif found.partition_count < before.partition_count:
+        if before is not None and found.partition_count < before.partition_count:
             return None
-        else:
-            topic_id = before.topic_id
         return Topic(
             name,
-            topic_id,
+            found.topic_id,
             found.partition_count,
             found.replication_factor,
             racks=found.racks,
         )
 
     def _is_gone(self, known: Topic, found: UpstreamTopic | None) -> bool:
-        """Return whether a response shows that a topic does not exist any more.
-
-        A derived id is kept until the node starts again when brokers are upgraded and
-        get topic ids, since the same topic goes on.
-        """
+        """Return whether a response shows that a topic does not exist any more."""
         if found is None:
             return True
         if not found.partition_count:
             return False  # an error of the topic
-        is_derived = known.topic_id == derived_topic_id(self._cluster_id, known.name)
-        if is_derived or found.topic_id == ZERO_UUID:
-            return is_derived and found.partition_count < known.partition_count
         return found.topic_id != known.topic_id
 
     async def _written(self) -> None:
@@ -345,8 +291,6 @@ class CatalogFeed:
             _LOGGER.info("topic %s was deleted upstream", name)
             if count % _NAMES_PER_REQUEST == 0:
                 await asyncio.sleep(0)
-        # A successor may have the same id, if it is a derived one.
-        await self._written()
         await self._apply(listing.topics)
         return len(certain) == len(suspects)
 
@@ -360,7 +304,7 @@ class CatalogFeed:
         ]
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._cluster.call(
-            request, m.MetadataResponse, node_id=broker, wanted=_VERSIONS
+            request, m.MetadataResponse, node_id=broker, wanted=METADATA
         )
         unknown = {
             topic.name
@@ -381,11 +325,6 @@ def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
     frame, at, version = received
     response, _ = decode(m.MetadataResponse, version, frame, at, ELEMENTS_MAX)
     return read_listing(response, racks)
-
-
-def _digest(received: Undecoded) -> bytes:
-    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
-    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def _in_chunks(names: list[TopicName]) -> Iterable[list[TopicName]]:

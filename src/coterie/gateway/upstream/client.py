@@ -19,38 +19,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from coterie.client.cluster import (
-    TRANSACTION,
-    Cluster,
-    find_coordinator_request,
-    read_find_coordinator,
-)
+from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.errors import (
-    ApiError,
-    ConnectionLost,
-    CoterieError,
-    MalformedFrame,
-    RequestTimedOut,
-)
+from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.counts import GatewayCounts
+from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
-from coterie.gateway.upstream.topic_state import (
-    MOVED,
-    TopicState,
-    bug_in,
-    call_back,
-)
-from coterie.gateway.upstream.upstream import (
-    FetchDone,
-    Initialized,
-    Produced,
-)
+from coterie.gateway.upstream.topic_state import MOVED, TopicState
+from coterie.gateway.upstream.upstream import FetchDone, Initialized, Produced
 from coterie.types import LogOffset, TopicName
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -71,8 +52,6 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Unused, because the shards' producers begin no transactions."""
 
 _INIT_PRODUCER_ID: Final = Versions(0, 5)
-_CHECKS_CURRENT: Final = Versions(3, 5)
-_ALL_IN_SYNC: Final = -1
 _INIT_RETRIED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -115,7 +94,7 @@ class UpstreamClient:
         self._is_refreshing = False
         self._refreshed_at_s = -REFRESH_MAX_S
         self._watch: asyncio.TimerHandle | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = Coordinators()
         self._is_closed = False
 
     async def start(self) -> None:
@@ -133,11 +112,9 @@ class UpstreamClient:
         self._is_closed = True
         if self._watch is not None:
             self._watch.cancel()
-        for task in self._topic.tasks:
-            task.cancel()
-        await asyncio.gather(*self._topic.tasks, return_exceptions=True)
+        await self._topic.close()
         error = ConnectionLost("the client is closed")
-        self._fail_outbox(error)
+        self._distribute()
         for sender in self._senders.values():
             sender.fail(error)
         for fetcher in self._fetchers.values():
@@ -152,16 +129,11 @@ class UpstreamClient:
 
     # Upstream.
 
-    def init_producer_id(
-        self,
-        transactional_id: str,
-        done: Initialized,
-        *,
-        current: Producer | None = None,
-    ) -> None:
+    def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
         """Get a producer id; see `Upstream`. Retriable errors are retried for
         `api_timeout_ms`."""
-        self._topic.spawn(self._init_producer_id(transactional_id, done, current))
+        job = self._init_producer_id(transactional_id)
+        self._topic.call(job, done, "the request for a producer id")
 
     def produce(
         self,
@@ -181,13 +153,22 @@ class UpstreamClient:
 
         if not self._outbox:
             loop.call_soon(self._distribute)
-        self._outbox.append(PendingBatch(partition, batch, answered, transactional_id))
+        self._outbox.append(
+            PendingBatch(
+                partition=partition,
+                done=answered,
+                data=batch,
+                transactional_id=transactional_id,
+            )
+        )
 
     def fetch(
         self, partition: int, offset: LogOffset, done: FetchDone, *, wait_ms: int = 0
     ) -> None:
         """Fetch from a partition; see `Upstream`."""
-        fetch = PendingFetch(partition, offset, wait_ms, done)
+        fetch = PendingFetch(
+            partition=partition, done=done, offset=offset, wait_ms=wait_ms
+        )
         node_id = self._leaders.get(partition)
         if node_id is None or self._is_closed:
             self.refresh()
@@ -206,7 +187,8 @@ class UpstreamClient:
         """Hand the batches of a loop iteration to the senders of their leaders."""
         batches, self._outbox = self._outbox, []
         if self._is_closed:
-            self._fail(batches, ConnectionLost("the client is closed"))
+            for batch in batches:
+                batch.finish(ConnectionLost("the client is closed"))
             return
         touched: dict[int, Sender] = {}
         for batch in batches:
@@ -224,15 +206,6 @@ class UpstreamClient:
         for sender in touched.values():
             sender.start()
         self._start_watch()
-
-    def _fail_outbox(self, error: CoterieError) -> None:
-        batches, self._outbox = self._outbox, []
-        self._fail(batches, error)
-
-    @staticmethod
-    def _fail(batches: Iterable[PendingBatch], error: CoterieError) -> None:
-        for batch in batches:
-            batch.finish(error)
 
     # Leaders.
 
@@ -307,84 +280,37 @@ class UpstreamClient:
     def _check_answers(self) -> None:
         """Refresh the leaders while a call waits for an answer for long."""
         self._watch = None
-        senders, fetchers = self._senders.values(), self._fetchers.values()
-        if any(sender.is_late() for sender in senders) or any(
-            fetcher.is_late() for fetcher in fetchers
-        ):
+        calls: list[Sender | Fetcher]
+        calls = [*self._senders.values(), *self._fetchers.values()]
+        if any(each.is_late() for each in calls):
             self.refresh()
-        if any(each.is_busy for each in senders) or any(
-            each.is_busy for each in fetchers
-        ):
+        if any(each.is_busy for each in calls):
             self._start_watch()
 
     # Producer ids.
 
-    async def _init_producer_id(
-        self, transactional_id: str, done: Initialized, current: Producer | None
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._options.api_timeout_ms / 1000
-        delay_s = REFRESH_MIN_S
-        while True:
-            try:
-                producer = await self._init_once(transactional_id, current)
-            except CoterieError as error:
-                retried = isinstance(error, ConnectionLost | RequestTimedOut) or (
-                    isinstance(error, ApiError) and error.code in _INIT_RETRIED
-                )
-                if not retried or loop.time() + delay_s > until_s:
-                    call_back(done, error)
-                    return
-                self._coordinators.pop(transactional_id, None)
-            except asyncio.CancelledError:
-                call_back(done, ConnectionLost("the client is closed"))
-                raise
-            except Exception:
-                call_back(done, bug_in("the request for a producer id"))
-                return
-            else:
-                call_back(done, producer)
-                return
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, REFRESH_MAX_S)
-
-    async def _init_once(
-        self, transactional_id: str, current: Producer | None
-    ) -> Producer:
-        node_id = self._coordinators.get(transactional_id)
-        if node_id is None:
-            node_id = await self._find_coordinator(transactional_id)
-            self._coordinators[transactional_id] = node_id
+    async def _init_producer_id(self, transactional_id: str) -> Producer:
         request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
-        if current is not None:
-            request.producer_id = current.producer_id
-            request.producer_epoch = current.producer_epoch
-        response = await self._control.call(
-            request,
-            m.InitProducerIdResponse,
-            node_id=node_id,
-            wanted=_INIT_PRODUCER_ID if current is None else _CHECKS_CURRENT,
+
+        async def attempt() -> Producer:
+            response = await self._coordinators.call(
+                self._control,
+                transactional_id,
+                request,
+                m.InitProducerIdResponse,
+                _INIT_PRODUCER_ID,
+            )
+            if response.error_code:
+                self._coordinators.forget(transactional_id)
+            check(response.error_code, f"the producer id of {transactional_id}")
+            return Producer(response.producer_id, response.producer_epoch, 0)
+
+        return await retrying(
+            attempt,
+            _INIT_RETRIED,
+            self._options.api_timeout_ms / 1000,
+            backoff_s=(REFRESH_MIN_S, REFRESH_MAX_S),
         )
-        _check(response.error_code, f"the producer id of {transactional_id}")
-        return Producer(response.producer_id, response.producer_epoch, 0)
-
-    async def _find_coordinator(self, transactional_id: str) -> int:
-        connection = await self._control.connection()
-        version = connection.version_of(m.FindCoordinatorRequest)
-        keys = [transactional_id]
-        request = find_coordinator_request(keys, version, TRANSACTION)
-        response = await connection.call(request, m.FindCoordinatorResponse)
-        found = read_find_coordinator(response, keys, version).get(transactional_id)
-        if found is None:
-            raise MalformedFrame("the FindCoordinator response omits the key")
-        _check(found.code, f"the coordinator of {transactional_id}")
-        return found.node_id
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        read = ErrorCode.read(code)
-        raise ApiError(read, f"{what}: {read.name}")

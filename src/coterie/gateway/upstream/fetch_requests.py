@@ -11,11 +11,11 @@ from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.upstream.topic_state import (
     MOVED,
+    PendingCall,
     TopicState,
     bug_in,
-    call_back,
 )
-from coterie.gateway.upstream.upstream import FetchDone, Fetched
+from coterie.gateway.upstream.upstream import Fetched
 from coterie.types import LogOffset
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -27,20 +27,12 @@ _FETCH: Final = Versions(4, 12)
 """Later versions name topics by id."""
 
 
-@dataclass(slots=True, eq=False)
-class PendingFetch:
-    """A fetch, until `done` was called."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingFetch(PendingCall):
+    """A fetch from an offset on, which waits up to `wait_ms` for a batch."""
 
-    partition: int
     offset: LogOffset
     wait_ms: int
-    done: FetchDone
-    is_done: bool = False
-
-    def finish(self, result: Fetched | CoterieError) -> None:
-        if not self.is_done:
-            self.is_done = True
-            call_back(self.done, result)
 
 
 class Fetcher:

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from coterie.broker.runtime.data import DataPlane
 from coterie.client.admin.configs import Configs
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
-from coterie.gateway.upstream.poller import Poller
+from coterie.gateway.upstream.poller import POLL_MS, Poller, ignore
 from coterie.types import GroupId
 from coterie.wire.configs import ConfigResourceType, ConfigSource
-from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
-POLL_MS: Final = 5_000
-"""The default time between two reads."""
 
-
-class GroupConfigFeed:
+class GroupConfigFeed(Poller):
     """The copy in the catalog of `data`. `start` reads once, then regularly."""
 
     def __init__(
         self, cluster: Cluster, data: DataPlane, *, poll_ms: int = POLL_MS
     ) -> None:
+        super().__init__(poll_ms, "the configurations of groups")
         self._cluster = cluster
         self._data = data
         self._configs = data.catalog.group_configs
-        self._poller = Poller(self._read, poll_ms, "the configurations of groups")
 
     async def start(self) -> None:
         """Copy all configurations if upstream lists them, and go on with it in the
@@ -47,18 +42,10 @@ class GroupConfigFeed:
             return
         except CoterieError as error:
             _LOGGER.warning("the configurations of groups are not read yet: %s", error)
-        self._poller.start()
-
-    async def close(self) -> None:
-        """End the background work."""
-        await self._poller.close()
-
-    async def poll(self) -> None:
-        """Copy all configurations as they are now. Raises the errors of the client;
-        groups whose configurations cannot be read keep those of the last success."""
-        await self._poller.read()
+        self.repeat()
 
     async def _read(self) -> None:
+        # Groups whose configurations cannot be read keep those of the last success.
         kind = ConfigResourceType.GROUP
         listed = await Configs(self._cluster).list_resources([kind])
         described = await Configs(self._cluster).describe(listed)
@@ -78,10 +65,6 @@ class GroupConfigFeed:
             if (entry.value or {}) != self._configs.own(group_id):
                 self._data.stage([entry])
                 _LOGGER.info("group %s has the configurations %s", group_id, values)
-        self._data.when_durable(_ignore)
+        self._data.when_durable(ignore)
         for error in described.errors.values():
             raise error
-
-
-def _ignore(_: ErrorCode) -> None:
-    """Do nothing: the log is in memory."""

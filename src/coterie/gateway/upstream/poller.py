@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from coterie.client.connection import Undecoded
 from coterie.errors import CoterieError
+from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
+POLL_MS: Final = 5_000
+"""The default time between two reads."""
+_THROTTLE_BYTES: Final = 4
 _SPACING_MS: Final = 500
 """The least time between two reads."""
 _SPACING_FACTOR: Final = 10
@@ -19,31 +25,33 @@ _SPACING_FACTOR: Final = 10
 
 
 class Poller:
-    """The repetition of `read`. `what` names the result in the log.
+    """The repetition of `_read`, which subclasses have. `what` names the result in the
+    log.
 
     The first of several failures is logged, and reading goes on after each, even after
     a bug. What was read last remains in effect.
     """
 
-    def __init__(
-        self, read: Callable[[], Awaitable[None]], period_ms: int, what: str
-    ) -> None:
-        self._read = read
+    def __init__(self, period_ms: int, what: str) -> None:
         self._period_s = period_ms / 1000
         self._what = what
         self._loop = asyncio.get_running_loop()
         self._is_wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
-        self.read_at_s: float | None = None
+        self.polled_at_s: float | None = None
         """The time of the event loop at the last successful read; None before it."""
 
-    async def read(self) -> None:
-        """Read once. Raises the errors of `read`."""
+    async def poll(self) -> None:
+        """Read once. Raises the errors of the client; what was read last remains in
+        effect then."""
         await self._read()
-        self.read_at_s = self._loop.time()
+        self.polled_at_s = self._loop.time()
 
-    def start(self) -> None:
+    async def _read(self) -> None:
+        raise NotImplementedError
+
+    def repeat(self) -> None:
         """Begin to read regularly, first after a period."""
         assert self._task is None
         self._task = self._loop.create_task(self._run())
@@ -52,7 +60,7 @@ class Poller:
         """Read soon."""
         self._is_wanted.set()
 
-    def when_read(self, done: Callable[[], None]) -> None:
+    def refresh(self, done: Callable[[], None]) -> None:
         """Read soon, and then call `done`, whether the read has succeeded or not."""
         self._waiting.append(done)
         self.want()
@@ -77,7 +85,7 @@ class Poller:
             waiting, self._waiting = self._waiting, []
             began_s = self._loop.time()
             try:
-                await self.read()
+                await self.poll()
             except Exception as error:
                 if not is_failing:
                     is_bug = not isinstance(error, CoterieError)
@@ -96,3 +104,14 @@ class Poller:
                 self._loop.call_soon(done)
             took_s = self._loop.time() - began_s
             spacing_s = max(_SPACING_MS / 1000, _SPACING_FACTOR * took_s)
+
+
+def digest_of(received: Undecoded) -> bytes:
+    """Return a digest of a response without its throttle time, which differs without a
+    change."""
+    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def ignore(_: ErrorCode) -> None:
+    """Do nothing once entries are written: their log is in memory."""

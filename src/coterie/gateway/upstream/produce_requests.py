@@ -1,52 +1,121 @@
-"""The Produce requests of the shards to one broker."""
+"""The Produce requests of the shards to one broker.
+
+Each commit is one of them, so they are encoded and decoded by hand, which is held to
+the messages by a property test. Responses with errors are left to the messages.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.cluster import Cluster
-from coterie.client.connection import BrokerConnection
-from coterie.errors import ApiError, ConnectionLost, CoterieError, RequestTimedOut
+from coterie.client.connection import ELEMENTS_MAX, BrokerConnection
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    CoterieError,
+    MalformedFrame,
+    RequestTimedOut,
+)
 from coterie.gateway.upstream.topic_state import (
     MOVED,
+    PendingCall,
     TopicState,
     bug_in,
-    call_back,
 )
-from coterie.gateway.upstream.upstream import Produced
 from coterie.types import LogOffset
 from coterie.wire import messages as m
+from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import Versions
 
 REQUESTS_MAX: Final = 5
 """Produce requests in flight on a connection."""
 REQUEST_BYTES_MAX: Final = 8 << 20
-_PRODUCE: Final = Versions(3, 11)
-"""With record batches v2, until version 12, which adds a partition to a transaction
-that the gateway has added it to already."""
+PRODUCE: Final = Versions(9, 11)
+"""The flexible versions, until 12, which adds a partition to a transaction that the
+gateway has added it to already."""
 _ALL_IN_SYNC: Final = -1
+_SETTINGS: Final = struct.Struct(">hi")
+"""Acks and the time-out."""
+_INDEX: Final = struct.Struct(">i")
+_WRITTEN: Final = struct.Struct(">ihqqqBBB")
+"""A partition of a response: index, error code, base offset, append time, log start,
+and what is empty without an error: the errors of records with their number plus 1, the
+message with its length plus 1, and tagged fields."""
+_NO_ERRORS: Final = (1, 0, 0)
+_END: Final = bytes(6)
+"""The tagged fields of a topic, the throttle time and the tagged fields of a response.
+"""
+
+Outcomes = Mapping[int, LogOffset | ApiError]
+"""The base offset of each partition's batch, or its error."""
 
 
-@dataclass(slots=True, eq=False)
-class PendingBatch:
-    """A batch to produce, until `done` was called."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingBatch(PendingCall):
+    """A batch to produce."""
 
-    partition: int
     data: bytes
-    done: Produced
     transactional_id: str | None
-    is_done: bool = False
 
-    def finish(self, result: LogOffset | CoterieError) -> None:
-        if not self.is_done:
-            self.is_done = True
-            call_back(self.done, result)
+
+def encode_request(
+    topic: bytes, batches: Sequence[PendingBatch], timeout_ms: int
+) -> bytes:
+    """Return the body of a request with acks=all in a version of `PRODUCE`, for batches
+    of one transactional id. `topic` is the encoded name."""
+    parts = [
+        _encode_name(batches[0].transactional_id),
+        _SETTINGS.pack(_ALL_IN_SYNC, timeout_ms),
+        b"\2",
+        topic,
+        write_uvarint(len(batches) + 1),
+    ]
+    for batch in batches:
+        data = batch.data
+        parts += (_INDEX.pack(batch.partition), write_uvarint(len(data) + 1), data)
+        parts.append(b"\0")
+    parts.append(b"\0\0")
+    return b"".join(parts)
+
+
+def read_offsets(topic: bytes, frame: bytes, at: int) -> Outcomes | None:
+    """Return the offsets of a response, whose body begins at `at`; None if it has any
+    error, a throttle time or more than one topic."""
+    if not frame.startswith(b"\2" + topic, at):
+        return None
+    offsets: dict[int, LogOffset | ApiError] = {}
+    try:
+        count, at = read_uvarint(frame, at + 1 + len(topic))
+    except (IndexError, MalformedFrame):
+        return None
+    if len(frame) != at + (count - 1) * _WRITTEN.size + len(_END):
+        return None
+    for _ in range(count - 1):
+        index, code, offset, _, _, *rest = _WRITTEN.unpack_from(frame, at)
+        if code or tuple(rest) != _NO_ERRORS:
+            return None
+        offsets[index] = offset
+        at += _WRITTEN.size
+    return offsets if frame.endswith(_END) else None
+
+
+def _encode_name(name: str | None) -> bytes:
+    """Return a nullable compact string."""
+    if name is None:
+        return b"\0"
+    encoded = name.encode()
+    return write_uvarint(len(encoded) + 1) + encoded
 
 
 class Sender:
@@ -56,9 +125,14 @@ class Sender:
         self._topic = topic
         self._cluster = cluster
         self._node_id = node_id
+        self._name = _encode_name(topic.name)
+        self._timeout_ms = broker_timeout_ms(cluster.options)
         self._queue: deque[PendingBatch] = deque()
-        self._sent: dict[asyncio.Future[m.ProduceResponse], list[PendingBatch]] = {}
+        self._numbers = itertools.count()
+        self._sent: dict[int, list[PendingBatch]] = {}
+        """The batches of the requests in flight, by their numbers."""
         self._connection: BrokerConnection | None = None
+        self._version = PRODUCE.low
         self._is_running = False
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -74,65 +148,31 @@ class Sender:
         none could be sent."""
         oldest: object = next(iter(self._sent), self._queue[0] if self._queue else None)
         was_oldest, self._oldest = self._oldest, oldest
-        return oldest is not None and oldest is was_oldest
+        return oldest is not None and oldest == was_oldest
 
     def add(self, batch: PendingBatch) -> None:
         self._queue.append(batch)
 
     def start(self) -> None:
-        """Send what may be sent now, and the rest in a task."""
+        """Send what may be sent now, and the rest in a task: a task for each request
+        would cost more than the request."""
         if self._is_running:
             return
-        connection = self._connection
-        if connection is not None and connection.is_open:
-            self._send_now(connection)
+        if self._connection is not None and self._connection.is_open:
+            self._send(self._connection)
         if self._queue:
             self._is_running = True
             self._topic.spawn(self._run())
-
-    def _send_now(self, connection: BrokerConnection) -> None:
-        """Send requests while there is room: a task for each would cost more than the
-        request."""
-        while self._queue and self._has_room.is_set():
-            batches = self._next()
-            if not batches:
-                return
-            try:
-                future = connection.send_now(
-                    self._request(batches), m.ProduceResponse, wanted=_PRODUCE
-                )
-            except CoterieError:
-                future = None
-            if future is None:
-                self._queue.extendleft(reversed(batches))
-                return
-            self._sent_now(future, batches)
-
-    def _sent_now(
-        self, future: asyncio.Future[m.ProduceResponse], batches: list[PendingBatch]
-    ) -> None:
-        self._sent[future] = batches
-        if len(self._sent) >= REQUESTS_MAX:
-            self._has_room.clear()
-        future.add_done_callback(self._answered)
 
     async def _run(self) -> None:
         try:
             while self._queue:
                 connection = await self._cluster.connection(self._node_id)
+                self._version = connection.version_of(m.ProduceRequest, PRODUCE)
                 self._connection = connection
                 await self._has_room.wait()
-                batches = self._next()
-                if not batches:
-                    continue
-                try:
-                    future = await connection.send(
-                        self._request(batches), m.ProduceResponse, wanted=_PRODUCE
-                    )
-                except BaseException:
-                    self._queue.extendleft(reversed(batches))
-                    raise
-                self._sent_now(future, batches)
+                await connection.wait_until_ready()
+                self._send(connection)
         except CoterieError as error:
             self.fail(error)
             self._topic.refresh()
@@ -140,6 +180,39 @@ class Sender:
             self.fail(bug_in("a Produce request"))
         finally:
             self._is_running = False
+
+    def _send(self, connection: BrokerConnection) -> None:
+        """Send requests while there is room."""
+        while self._queue and self._has_room.is_set() and connection.is_ready:
+            batches = self._next()
+            if not batches:
+                return
+            number = next(self._numbers)
+            self._sent[number] = batches
+            if len(self._sent) >= REQUESTS_MAX:
+                self._has_room.clear()
+            connection.post(
+                m.ProduceRequest,
+                self._version,
+                encode_request(self._name, batches, self._timeout_ms),
+                self._read,
+                partial(self._answered, number),
+            )
+
+    def _read(self, frame: bytes, at: int, version: int) -> Outcomes:
+        """Decode a response. Raises MalformedFrame."""
+        if (offsets := read_offsets(self._name, frame, at)) is not None:
+            return offsets
+        response, _ = decode(m.ProduceResponse, version, frame, at, ELEMENTS_MAX)
+        if self._connection is not None:
+            self._connection.throttle(response.throttle_time_ms)
+        return {
+            each.index: ApiError(ErrorCode.read(each.error_code), each.error_message)
+            if each.error_code
+            else each.base_offset
+            for topic in response.responses
+            for each in topic.partition_responses
+        }
 
     def _next(self) -> list[PendingBatch]:
         """Remove the batches of the next request from the queue: one of each partition,
@@ -164,47 +237,24 @@ class Sender:
             size += len(batch.data)
         return batches
 
-    def _request(self, batches: Sequence[PendingBatch]) -> m.ProduceRequest:
-        data = [
-            m.PartitionProduceData(index=batch.partition, records=batch.data)
-            for batch in batches
-        ]
-        return m.ProduceRequest(
-            transactional_id=batches[0].transactional_id,
-            acks=_ALL_IN_SYNC,
-            timeout_ms=broker_timeout_ms(self._cluster.options),
-            topic_data=[m.TopicProduceData(name=self._topic.name, partition_data=data)],
-        )
-
-    def _answered(self, future: asyncio.Future[m.ProduceResponse]) -> None:
-        batches = self._sent.pop(future)
+    def _answered(self, number: int, result: Outcomes | CoterieError) -> None:
+        batches = self._sent.pop(number)
         self._has_room.set()
-        if future.cancelled() or (error := future.exception()) is not None:
-            lost = error if not future.cancelled() else None
-            if not isinstance(lost, CoterieError):
-                lost = ConnectionLost("the request was cancelled")
-            if not isinstance(lost, ConnectionLost | RequestTimedOut):
-                lost = ConnectionLost(str(lost))
+        if isinstance(result, CoterieError):
+            if not isinstance(result, ConnectionLost | RequestTimedOut):
+                result = ConnectionLost(str(result))
             for batch in batches:
-                batch.finish(lost)
+                batch.finish(result)
             self._topic.refresh()
             return
-        outcomes = {
-            each.index: each
-            for topic in future.result().responses
-            for each in topic.partition_responses
-        }
         for batch in batches:
-            each = outcomes.get(batch.partition)
-            if each is None:
+            outcome = result.get(batch.partition)
+            if outcome is None:
                 batch.finish(ConnectionLost("the Produce response omits a partition"))
-            elif each.error_code:
-                code = ErrorCode.read(each.error_code)
-                if code in MOVED:
-                    self._topic.refresh()
-                batch.finish(ApiError(code, each.error_message))
-            else:
-                batch.finish(each.base_offset)
+                continue
+            if isinstance(outcome, ApiError) and outcome.code in MOVED:
+                self._topic.refresh()
+            batch.finish(outcome)
 
     def fail_partitions(self, partitions: set[int], error: CoterieError) -> None:
         """End the waiting for the answers of some partitions."""

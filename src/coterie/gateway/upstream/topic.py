@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic, TopicDescription
-from coterie.errors import ApiError, UnsupportedByBroker
-from coterie.gateway.upstream.catalog_feed import derived_topic_id
+from coterie.errors import ApiError
 from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -32,7 +31,6 @@ class ShardsTopic(NamedTuple):
 
     name: TopicName
     topic_id: TopicId
-    """Derived from cluster id and name where upstream has no topic ids (before 2.8)."""
     partition_count: int
     cluster_id: str
 
@@ -72,7 +70,9 @@ async def open_topic(
         if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise failed
         topic = await _created(admin, name)
-    return _shards_topic(topic, cluster.cluster_id)
+    assert topic.topic_id is not None, "see `preflight.check_release`"
+    assert cluster.cluster_id is not None
+    return ShardsTopic(name, topic.topic_id, len(topic.partitions), cluster.cluster_id)
 
 
 async def _created(admin: AdminClient, name: TopicName) -> TopicDescription:
@@ -108,15 +108,6 @@ def _configs(replication_factor: int, message_bytes_max: int) -> dict[str, str]:
         "message.timestamp.type": "CreateTime",
         "compression.type": "producer",
     }
-
-
-def _shards_topic(topic: TopicDescription, cluster_id: str | None) -> ShardsTopic:
-    if cluster_id is None:
-        raise UnsupportedByBroker(
-            "upstream does not report a cluster id: Kafka 0.11 or newer is needed"
-        )
-    topic_id = topic.topic_id or derived_topic_id(cluster_id, topic.name)
-    return ShardsTopic(topic.name, topic_id, len(topic.partitions), cluster_id)
 
 
 def _has_code(error: Exception | None, code: ErrorCode) -> bool:

@@ -14,31 +14,19 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from coterie.client.admin.fetch import fetch_log
 from coterie.client.admin.transactions import Transactions
-from coterie.client.cluster import (
-    TRANSACTION,
-    Cluster,
-    find_coordinator_request,
-    read_find_coordinator,
-)
+from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.errors import (
-    ApiError,
-    ConnectionLost,
-    CoterieError,
-    MalformedFrame,
-    RequestTimedOut,
-    UnsupportedByBroker,
-)
-from coterie.gateway.upstream.topic_state import bug_in, call_back
-from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
+from coterie.errors import CoterieError, MalformedFrame, RequestTimedOut
+from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
+from coterie.gateway.upstream.topic_state import Tasks
+from coterie.types import ProducerId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer, whole_batches
+from coterie.wire.record_batch import INT32_MAX, Producer
 from coterie.wire.schema import Versions
 
 CONNECTIONS: Final = 4
@@ -47,10 +35,9 @@ LIMIT_S: Final = 5.0
 """The limit of one call with its retries. Applications retry for longer."""
 BACKOFF_MIN_S: Final = 0.02
 BACKOFF_MAX_S: Final = 0.5
-COORDINATORS_MAX: Final = 10_000
-"""The transactional ids whose coordinators are remembered."""
 _ADD_PARTITIONS: Final = Versions(0, 3)
 """Later versions are for brokers."""
+_WHAT: Final = "a request about a transaction"
 _MOVED: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -80,14 +67,12 @@ class TransactionClient:
     ) -> None:
         self._topic = topic
         self._clusters = [Cluster(bootstrap, options) for _ in range(CONNECTIONS)]
-        self._coordinators: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._coordinators = Coordinators()
+        self._tasks = Tasks()
 
     async def close(self) -> None:
         """Close all connections; calls without an answer get ConnectionLost."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         for cluster in self._clusters:
             await cluster.close()
 
@@ -103,7 +88,13 @@ class TransactionClient:
         `done` gets None, or upstream's refusal as ApiError. Retriable errors are
         retried for `LIMIT_S`.
         """
-        self._spawn(self._retrying(lambda: self._add(application, shard)), done)
+        job = retrying(
+            lambda: self._add(application, shard),
+            _RETRIED,
+            LIMIT_S,
+            backoff_s=(BACKOFF_MIN_S, BACKOFF_MAX_S),
+        )
+        self._tasks.call(job, done, _WHAT)
 
     def producers(
         self,
@@ -111,62 +102,14 @@ class TransactionClient:
         done: Callable[[Mapping[ProducerId, Producer] | CoterieError], None],
     ) -> None:
         """List the transactional producers of a shard's partition, with their next
-        sequences. Before Kafka 2.8 (KIP-664) the whole partition is read for it."""
-        self._spawn(self._producers(shard), done)
-
-    def _spawn(
-        self, job: Coroutine[Any, Any, Any], done: Callable[[Any], None]
-    ) -> None:
-        async def run() -> None:
-            result: Any
-            try:
-                result = await job
-            except CoterieError as error:
-                result = error
-            except asyncio.CancelledError:
-                result = ConnectionLost("the client is closed")
-            except Exception:
-                result = bug_in("a request about a transaction")
-            call_back(done, result)
-
-        task = asyncio.get_running_loop().create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _retrying(self, attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + LIMIT_S
-        delay_s = BACKOFF_MIN_S
-        last: CoterieError = RequestTimedOut("upstream did not respond in time")
-        while True:
-            try:
-                async with asyncio.timeout_at(until_s):
-                    await attempt()
-                    return
-            except TimeoutError:
-                raise last from None
-            except ApiError as error:
-                if error.code not in _RETRIED:
-                    raise
-                last = error
-            except (ConnectionLost, RequestTimedOut) as error:
-                last = error
-            if loop.time() + delay_s > until_s:
-                raise last
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, BACKOFF_MAX_S)
+        sequences (KIP-664)."""
+        self._tasks.call(self._producers(shard), done, _WHAT)
 
     async def _add(self, application: Application, shard: int) -> None:
         transactional_id = application.transactional_id
         cluster = self._clusters[
             zlib.crc32(transactional_id.encode()) % len(self._clusters)
         ]
-        node_id = self._coordinators.get(transactional_id)
-        if node_id is None:
-            node_id = await _find_coordinator(cluster, transactional_id)
-            if len(self._coordinators) >= COORDINATORS_MAX:
-                self._coordinators.clear()
-            self._coordinators[transactional_id] = node_id
         topic = m.AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
         request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
@@ -174,21 +117,17 @@ class TransactionClient:
             v3_and_below_producer_epoch=application.producer_epoch,
             v3_and_below_topics=[topic],
         )
-        try:
-            response = await cluster.call(
-                request,
-                m.AddPartitionsToTxnResponse,
-                node_id=node_id,
-                wanted=_ADD_PARTITIONS,
-            )
-            _check(_added(response), f"the transaction of {transactional_id}")
-        except ApiError as error:
-            if error.code in _MOVED:
-                self._coordinators.pop(transactional_id, None)
-            raise
-        except (ConnectionLost, RequestTimedOut):
-            self._coordinators.pop(transactional_id, None)
-            raise
+        response = await self._coordinators.call(
+            cluster,
+            transactional_id,
+            request,
+            m.AddPartitionsToTxnResponse,
+            _ADD_PARTITIONS,
+        )
+        code = _added(response)
+        if code in _MOVED:
+            self._coordinators.forget(transactional_id)
+        check(code, f"the transaction of {transactional_id}")
 
     async def _producers(self, shard: int) -> dict[ProducerId, Producer]:
         where = TopicPartition(self._topic, shard)
@@ -199,57 +138,14 @@ class TransactionClient:
                 )
         except TimeoutError:
             raise RequestTimedOut(f"the producers of {where} are unknown") from None
-        error = described.errors.get(where)
-        if isinstance(error, UnsupportedByBroker):
-            return await _read_producers(self._clusters[0], where)
-        if error is not None:
-            raise error
         return {
             each.producer_id: Producer(
                 each.producer_id,
                 each.producer_epoch,
                 (each.last_sequence + 1) & INT32_MAX,
             )
-            for each in described.values[where]
+            for each in described.one(where)
         }
-
-
-async def _read_producers(
-    cluster: Cluster, where: TopicPartition
-) -> dict[ProducerId, Producer]:
-    """Return the transactional producers of a partition by its batches. Compaction
-    keeps the last batch of each producer."""
-    found: dict[ProducerId, Producer] = {}
-    offset: LogOffset = 0
-    while True:
-        fetched = await fetch_log(cluster, where, offset)
-        for header, _ in whole_batches(fetched.data):
-            offset = max(offset, header.last_offset + 1)
-            if not header.is_transactional:
-                continue
-            producer = Producer(header.producer_id, header.producer_epoch, 0)
-            if not header.is_control:
-                following = (header.last_sequence + 1) & INT32_MAX
-                producer = producer._replace(base_sequence=following)
-            known = found.get(header.producer_id, NO_PRODUCER)
-            # A marker of the same epoch leaves the sequence as it is.
-            if not header.is_control or known.producer_epoch < producer.producer_epoch:
-                found[header.producer_id] = producer
-        if offset >= fetched.high_watermark:
-            return found
-
-
-async def _find_coordinator(cluster: Cluster, transactional_id: str) -> int:
-    connection = await cluster.connection()
-    version = connection.version_of(m.FindCoordinatorRequest)
-    keys = [transactional_id]
-    request = find_coordinator_request(keys, version, TRANSACTION)
-    response = await connection.call(request, m.FindCoordinatorResponse)
-    found = read_find_coordinator(response, keys, version).get(transactional_id)
-    if found is None:
-        raise MalformedFrame("the FindCoordinator response omits the key")
-    _check(found.code, f"the coordinator of {transactional_id}")
-    return found.node_id
 
 
 def _added(response: m.AddPartitionsToTxnResponse) -> int:
@@ -261,9 +157,3 @@ def _added(response: m.AddPartitionsToTxnResponse) -> int:
     if len(codes) != 1:
         raise MalformedFrame(f"AddPartitionsToTxn: {len(codes)} results for 1")
     return codes[0]
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        read = ErrorCode.read(code)
-        raise ApiError(read, f"{what}: {read.name}")

@@ -33,19 +33,8 @@ FetchDone = Callable[[Fetched | CoterieError], None]
 class Upstream(Protocol):
     """The log topic of a gateway in the upstream cluster; partition i is shard i."""
 
-    def init_producer_id(
-        self,
-        transactional_id: str,
-        done: Initialized,
-        *,
-        current: Producer | None = None,
-    ) -> None:
-        """Get the producer id of a transactional id, with its epoch incremented.
-
-        With `current` only if this is still the newest producer: ApiError with
-        INVALID_PRODUCER_EPOCH or PRODUCER_FENCED otherwise, and UnsupportedByBroker
-        where brokers cannot check it (KIP-360).
-        """
+    def init_producer_id(self, transactional_id: str, done: Initialized) -> None:
+        """Get the producer id of a transactional id, with its epoch incremented."""
 
     def produce(
         self,
