@@ -11,7 +11,7 @@ from coterie.broker.coordinator.record_serde import encode_record, is_barrier
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
 from coterie.gateway.log.barrier import read_barrier
 from coterie.gateway.log.opening import LOG_INTERVAL_MS, RENEW_S, REPEAT_S
-from coterie.gateway.upstream.upstream import Initialized
+from coterie.gateway.upstream.upstream import Fetched, Initialized
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     LogRecord,
@@ -21,6 +21,7 @@ from coterie.wire.record_batch import (
 )
 from tests.broker.runtime.world import commit_request
 from tests.gateway.log.application import Transactions, offset_record
+from tests.gateway.log.fake_upstream import Partition
 from tests.gateway.log.shard_world import TOPIC, Node, node
 
 
@@ -353,6 +354,36 @@ def test_batches_of_an_earlier_producer_after_a_later_barrier_are_dropped() -> N
     second = world.successor()
     second.own()
     assert second.offset("g") == 1
+
+
+def test_compaction_while_a_shard_is_loaded_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = node()
+    for offset in range(11):
+        first.commit("g", offset)
+    second = first.successor()
+    second.own()
+    second.commit("g", 77)
+    third = first.successor(name="node-3")
+    third.own()
+    partition = first.partition_of("g")
+    earlier = [
+        batch for batch in partition.batches if read_barrier(batch, read_header(batch))
+    ][:-1]
+    fetched = first.upstream._fetched
+
+    def fetch(of: Partition, offset: int) -> Fetched:
+        if of is partition and offset >= 10:  # the second fetch of the load
+            of.batches = [batch for batch in of.batches if batch not in earlier]
+        return fetched(of, offset)
+
+    monkeypatch.setattr(first.upstream, "_fetched", fetch)
+    fourth = first.successor(name="node-4")
+    fourth.own()
+    fourth.loop.advance(5)
+    assert partition.batches[0] not in earlier
+    assert fourth.offset("g") == 77
 
 
 def test_batches_before_the_first_barrier_are_loaded() -> None:

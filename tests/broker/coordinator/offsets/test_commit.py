@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -227,6 +228,17 @@ def test_a_commit_with_a_retention_time_is_written_in_version_1(
         commit_timestamp=driver.now_ms,
         expire_timestamp=driver.now_ms + 1234,
     )
+
+
+def test_the_system_time_is_read_once_for_a_commit(
+    driver: ShardDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = count()
+    monkeypatch.setattr(type(driver), "wall_ahead_ms", property(lambda _: next(steps)))
+    driver.commit({T0: 5}, version=4, retention_time_ms=1234)
+    [record] = driver.written
+    assert isinstance(record.value, OffsetCommitValue)
+    assert record.value.expire_timestamp == record.value.commit_timestamp + 1234
 
 
 @pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])

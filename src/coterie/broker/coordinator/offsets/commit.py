@@ -107,13 +107,7 @@ def commit_offsets(
         timers = commit_timers(group, request.member_id, context.now_ms)
     else:
         older = _check_other_group(state, request, context)
-    expire_timestamp_ms = -1
-    if request.retention_time_ms != DEFAULT_RETENTION:
-        # The offset expires at this time, whatever the state of the group (E17-09).
-        expire_timestamp_ms = min(
-            context.wall_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS
-        )
-    commit = _Commit(request.group_id, context, older, expire_timestamp_ms)
+    commit = _Commit(request.group_id, context, older, request.retention_time_ms)
     topics = [commit.add_topic(each, COMMIT_TYPES) for each in division.existing]
     return Result(
         m.OffsetCommitResponse(topics=division.merge(topics)),
@@ -287,7 +281,7 @@ class _Commit:
         group_id: GroupId,
         context: Context,
         older: OlderEpoch | None,
-        expire_timestamp_ms: int = -1,
+        retention_time_ms: int = DEFAULT_RETENTION,
         *,
         omits_topic_id: bool = False,
     ) -> None:
@@ -296,8 +290,13 @@ class _Commit:
         self._wall_ms = context.wall_ms
         self._metadata_max = environment.settings.offset_metadata_max_bytes
         self._older = older
-        self._expire_timestamp_ms = expire_timestamp_ms
-        self._omits_topic_id = omits_topic_id or expire_timestamp_ms != -1
+        self._expire_timestamp_ms = -1
+        if retention_time_ms != DEFAULT_RETENTION:
+            # The offsets expire then, whatever the state of the group (E17-09).
+            self._expire_timestamp_ms = min(
+                self._wall_ms + retention_time_ms, _LATEST_TIMESTAMP_MS
+            )
+        self._omits_topic_id = omits_topic_id or self._expire_timestamp_ms != -1
         self.records: list[Record] = []
 
     def add_topic(self, topic: Existing, types: ResponseTypes) -> Any:
