@@ -20,9 +20,9 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.log_offsets import LATEST, LogOffsetInfo
 from coterie.client.admin.topics import NewTopic
-from coterie.client.loop_thread import LoopThread, _Job
 from coterie.client.sync import SyncAdmin
 from coterie.errors import ApiError, ClientError, ConnectionLost
+from coterie.loop_thread import LoopThread, _Job
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
 from tests.client.admin.scripted_coordinators import ONCE

@@ -22,11 +22,11 @@ from coterie.client.cluster import (
     find_coordinator_request,
     read_find_coordinator,
 )
-from coterie.client.loop_thread import LoopThread
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
 from coterie.gateway.node import Gateway
 from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.loop_thread import LoopThread
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions

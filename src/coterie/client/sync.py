@@ -20,9 +20,9 @@ from typing import Self
 
 from coterie.client import admin
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.loop_thread import LoopThread
 from coterie.client.options import ClientOptions
 from coterie.errors import ClientError
+from coterie.loop_thread import LoopThread
 
 
 class SyncAdmin:

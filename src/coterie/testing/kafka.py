@@ -21,7 +21,7 @@ from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import Server, ServerOptions
-from coterie.client.loop_thread import LoopThread
+from coterie.loop_thread import LoopThread
 from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
 from coterie.testing.groups import Groups

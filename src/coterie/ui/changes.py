@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client import CommittedOffset
 from coterie.errors import OperationRefused, SettingError
 from coterie.operations.apply import apply_items
 from coterie.operations.plan_files import Action, ItemResult, PlanItem, utc_text
@@ -53,7 +53,7 @@ from coterie.operations.undo import plan_undo
 from coterie.ui.rows import Row
 
 if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
+    from coterie.client import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from coterie.ui.rebalances import Rebalances
 from coterie.ui.rows import Row, changed_fields, group_details, group_row
 
 if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
+    from coterie.client import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
 

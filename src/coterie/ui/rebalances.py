@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from coterie.client.admin.groups import (
+from coterie.client import (
     GroupDescription,
     GroupState,
     MemberDescription,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from coterie.client.admin.groups import MemberDescription
+from coterie.client import MemberDescription
 from coterie.operations.exporter.poll import PolledGroup, PolledPartition
 from coterie.operations.lag import LagStatus
 from coterie.types import MemberId

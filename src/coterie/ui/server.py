@@ -27,7 +27,7 @@ from coterie.ui.live_groups import LiveGroups
 from coterie.ui.rebalances import Rebalances
 
 if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
+    from coterie.client import AdminClient
 
 INTERVAL_S: Final = 2.0
 _HEADER_BYTES_MAX: Final = 16 * 1024

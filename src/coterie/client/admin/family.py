@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from coterie.client.cluster import Cluster
-from coterie.client.loop_thread import LoopThread
+from coterie.loop_thread import LoopThread
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -28,9 +28,9 @@ from prometheus_client.openmetrics.exposition import (
 )
 
 from coterie import client
-from coterie.client.loop_thread import LoopThread
 from coterie.errors import CoterieError
 from coterie.http_endpoint import Body, Endpoint, Headers, Reply, json_reply
+from coterie.loop_thread import LoopThread
 from coterie.operations.exporter.exposition import (
     Style,
     Text,

@@ -33,9 +33,9 @@ from coterie.client.admin.fetch import FetchResult, fetch_log
 from coterie.client.admin.log_offsets import EARLIEST, LATEST, Logs
 from coterie.client.admin.topics import Topics
 from coterie.client.cluster import Cluster
-from coterie.client.loop_thread import LoopThread
 from coterie.client.settings.portable import PortableSettings
 from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.loop_thread import LoopThread
 from coterie.pipeline.segments.transactions import FetchedOutcomes
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
