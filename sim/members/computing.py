@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.types import MemberId
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from sim.broken import Broken
+from sim.members.member import Member
 from sim.topics import TopicIdPartition
-
-if TYPE_CHECKING:
-    from sim.members.consumer import ConsumerMember
 
 ASSIGNOR: Final = "sim"
 _VERSION: Final = 0
@@ -39,7 +37,7 @@ class Computing:
     computation; a `DEAD` assignor never computes again.
     """
 
-    def __init__(self, member: ConsumerMember) -> None:
+    def __init__(self, member: Member) -> None:
         self._member = member
         self._is_busy = False
         self.flaw: Flaw | None = None
@@ -67,7 +65,7 @@ class Computing:
         request = m.ConsumerGroupPrepareAssignmentRequest(
             group_id=member.group_id,
             member_id=member.member_id,
-            member_epoch=member.epoch,
+            member_epoch=member.epoch_or_generation,
         )
         member.call(request, _VERSION, self._prepared, self._done)
 
@@ -91,7 +89,7 @@ class Computing:
         request = m.ConsumerGroupInstallAssignmentRequest(
             group_id=member.group_id,
             member_id=member.member_id,
-            member_epoch=member.epoch,
+            member_epoch=member.epoch_or_generation,
             group_epoch=given.group_epoch,
             members=_computed(given),
         )
