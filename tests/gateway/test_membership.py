@@ -22,7 +22,7 @@ from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, ConnectionLost
 from coterie.gateway import membership
 from coterie.gateway.membership import MembershipEvents, NodeMembership
-from coterie.gateway.plan import GatewayPlan
+from coterie.gateway.options import GatewayOptions
 from coterie.gateway.view import NodeInfo, View
 from tests.broker.server.harness import ThreadServer
 
@@ -57,7 +57,7 @@ class Node:
         self.events: list[str] = []
         self.leases: list[int] = []
         self._notifier = Notifier()
-        plan = GatewayPlan(
+        plan = GatewayOptions(
             settings=make_settings({}),
             bootstrap=upstream,
             client=ClientOptions(retry_backoff_ms=10, retry_backoff_max_ms=50),

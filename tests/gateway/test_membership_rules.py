@@ -17,7 +17,7 @@ from coterie.gateway.node_protocol import (
     read_metadata,
     write_assignment,
 )
-from coterie.gateway.plan import GatewayPlan
+from coterie.gateway.options import GatewayOptions
 from coterie.gateway.view import NodeInfo, View
 from coterie.wire.error_codes import ErrorCode
 
@@ -65,7 +65,7 @@ class Node:
         self.leases: list[int] = []
         self.shards: frozenset[int] | None = None
         self.is_started = False
-        plan = GatewayPlan(
+        plan = GatewayOptions(
             settings=make_settings({}),
             bootstrap="upstream",
             node=OWN.name,

@@ -12,7 +12,7 @@ import pytest
 
 from coterie.cli.main import main
 from coterie.gateway.node import Gateway
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.settings import Settings
 from tests.broker.server.harness import ThreadServer
 
@@ -20,8 +20,8 @@ WAIT_S = 60
 SHARDS = 4
 
 
-def plan(server: ThreadServer, node: str) -> GatewayPlan:
-    return GatewayPlan(
+def plan(server: ThreadServer, node: str) -> GatewayOptions:
+    return GatewayOptions(
         settings=Settings(),
         bootstrap="{}:{}".format(*server.addresses[0]),
         name="monitored",

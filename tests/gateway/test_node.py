@@ -15,7 +15,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.group_member import GroupMember
 from coterie.gateway.node import Gateway
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.testing import Kafka
 from coterie.types import TopicPartition
 from tests.support.waiting import eventually
@@ -34,8 +34,8 @@ def upstream() -> Iterator[Kafka]:
         yield kafka
 
 
-def make_plan(upstream: Kafka, gateway: str, node: str) -> GatewayPlan:
-    return GatewayPlan(
+def make_plan(upstream: Kafka, gateway: str, node: str) -> GatewayOptions:
+    return GatewayOptions(
         settings=make_settings({"group.initial.rebalance.delay.ms": 0}),
         bootstrap=upstream.bootstrap_servers,
         name=gateway,

@@ -16,8 +16,8 @@ from coterie.client.options import ClientOptions
 from coterie.errors import OperationRefused
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.membership import MembershipEvents, NodeMembership
+from coterie.gateway.options import GatewayOptions
 from coterie.gateway.overview import GatewayOverview, read_overview
-from coterie.gateway.plan import GatewayPlan
 from coterie.gateway.preflight import check_upstream
 from coterie.gateway.status import ACTIVE, NodeStatus, ShardStatus
 from coterie.gateway.view import NodeInfo
@@ -40,7 +40,7 @@ class Node:
     """A member of the group with a port of its status; all its shards are active."""
 
     def __init__(self, upstream: str, gateway: str, name: str) -> None:
-        self.plan = GatewayPlan(
+        self.plan = GatewayOptions(
             settings=Settings(),
             bootstrap=upstream,
             client=ClientOptions(retry_backoff_ms=10, retry_backoff_max_ms=50),

@@ -27,15 +27,15 @@ from coterie.errors import (
     SettingError,
     UnsupportedByBroker,
 )
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.overview import check_nodes
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.preflight import check_plan, check_upstream, replica_warnings
 from coterie.gateway.view import FIRST_NODE_ID
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 from tests.broker.server.harness import ThreadServer
 
-PLAN = GatewayPlan(
+PLAN = GatewayOptions(
     settings=Settings(),
     bootstrap="127.0.0.1:1",
     node="gw-1",
@@ -54,7 +54,7 @@ def upstream() -> Iterator[ThreadServer]:
         yield server
 
 
-def check(server: ThreadServer, plan: GatewayPlan = PLAN) -> list[str]:
+def check(server: ThreadServer, plan: GatewayOptions = PLAN) -> list[str]:
     """Run the checks of a plan with a server as upstream."""
 
     async def run() -> list[str]:

@@ -25,7 +25,7 @@ from coterie.client.cluster import (
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError
 from coterie.gateway.node import Gateway
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.loop_thread import LoopThread
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -63,7 +63,7 @@ class Nodes:
         eventually(lambda: len(self.served()) == SHARDS, expected="all shards served")
 
     async def _start(self, gateway: str, name: str) -> None:
-        plan = GatewayPlan(
+        plan = GatewayOptions(
             settings=make_settings({"group.initial.rebalance.delay.ms": 0}),
             bootstrap=self.upstream,
             name=gateway,

@@ -47,7 +47,7 @@ from coterie.gateway.node_protocol import (
     write_assignment,
     write_metadata,
 )
-from coterie.gateway.plan import GatewayPlan
+from coterie.gateway.options import GatewayOptions
 from coterie.gateway.preflight import PROTOCOL_TYPE
 from coterie.gateway.shard_assignment import NO_CLAIM, Claim
 from coterie.gateway.view import NO_VIEW, FormerNodes, NodeInfo, View
@@ -83,7 +83,7 @@ class NodeMembership:
 
     def __init__(
         self,
-        plan: GatewayPlan,
+        plan: GatewayOptions,
         info: NodeInfo,
         shard_count: int,
         events: MembershipEvents,

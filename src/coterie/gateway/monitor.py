@@ -17,9 +17,9 @@ from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.broker import Broker
 from coterie.broker.server.connections import Connections
 from coterie.broker.server.monitoring import Monitoring
+from coterie.gateway.options import GatewayOptions
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.path.listeners import reason_of
-from coterie.gateway.plan import GatewayPlan
 from coterie.gateway.status import (
     ACTIVE,
     ASSIGNED,
@@ -121,7 +121,7 @@ def _counter(name: str, what: str, value: int) -> CounterMetricFamily:
 
 
 async def start_monitor(
-    plan: GatewayPlan, status: NodeStatus, broker: Broker, connections: Connections
+    plan: GatewayOptions, status: NodeStatus, broker: Broker, connections: Connections
 ) -> tuple[int, Callable[[], None]]:
     """Listen on the port of a node; return the port and the function that stops it.
     Raises OSError when the port is unavailable."""

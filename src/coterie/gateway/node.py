@@ -34,6 +34,7 @@ from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.path.addresses import Addresses
 from coterie.gateway.path.data_path import DataPath
@@ -41,7 +42,6 @@ from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.path.sasl import SaslExchange
 from coterie.gateway.path.topic_waits import waiting_for_topics
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.status import NodeStatus
 from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.acls import AclFeed
@@ -80,7 +80,7 @@ class Gateway:
     _brokers: BrokerListing
     _connections: Connections
 
-    def __init__(self, plan: GatewayPlan) -> None:
+    def __init__(self, plan: GatewayOptions) -> None:
         self.plan = plan
         self.counts = GatewayCounts()
         self._running = AsyncExitStack()
@@ -376,7 +376,7 @@ class Gateway:
             await self._running.aclose()
 
 
-async def serve(plan: GatewayPlan, ready: Callable[[str], None]) -> None:
+async def serve(plan: GatewayOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain; a second signal stops at once.
 
     `ready` is called with the address of coordination once clients can connect. Raises
@@ -412,7 +412,7 @@ async def _unless(stopped: asyncio.Event, job: Coroutine[Any, Any, None]) -> boo
     return False
 
 
-def _authorizer(plan: GatewayPlan) -> Authorizer:
+def _authorizer(plan: GatewayOptions) -> Authorizer:
     if plan.authorizer is AuthorizerKind.UPSTREAM:
         return acl_authorizer(plan.settings)
     if plan.authorizer is AuthorizerKind.OWN:
@@ -420,7 +420,7 @@ def _authorizer(plan: GatewayPlan) -> Authorizer:
     return AllowAll()
 
 
-def _security(plan: GatewayPlan) -> Security:
+def _security(plan: GatewayOptions) -> Security:
     """Return the TLS of the listeners. SASL is between the clients and upstream."""
     protocol, settings = plan.protocol, plan.settings
     if protocol.has_sasl:

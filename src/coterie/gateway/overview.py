@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from coterie.client.admin.admin_client import AdminClient
 from coterie.errors import ApiError, MalformedFrame, OperationRefused
 from coterie.gateway.node_protocol import read_assignment, read_metadata
-from coterie.gateway.plan import group_of, topic_of
+from coterie.gateway.options import group_of, topic_of
 from coterie.gateway.status import SCHEMA
 from coterie.gateway.view import FIRST_NODE_ID, NodeInfo
 from coterie.wire import messages as m

@@ -21,8 +21,8 @@ from coterie.errors import (
     SettingError,
     UnsupportedByBroker,
 )
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.overview import check_nodes, find_node
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
 from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.topic import default_replicas
@@ -64,7 +64,7 @@ class MissingRight(NamedTuple):
         return f"--{named}{prefixed} --operation {operation}"
 
 
-def check_plan(plan: GatewayPlan) -> list[str]:
+def check_plan(plan: GatewayOptions) -> list[str]:
     """Return warnings about a plan. Raises SettingError for one that cannot work."""
     if plan.advertised_host in _EVERY_ADDRESS:
         raise SettingError(
@@ -76,7 +76,7 @@ def check_plan(plan: GatewayPlan) -> list[str]:
     return [*_address_warnings(plan), *_certificate_warnings(plan)]
 
 
-def _address_warnings(plan: GatewayPlan) -> Iterator[str]:
+def _address_warnings(plan: GatewayOptions) -> Iterator[str]:
     advertised = plan.advertised_host
     if is_loopback(advertised) and not is_loopback(plan.host):
         yield (
@@ -86,7 +86,7 @@ def _address_warnings(plan: GatewayPlan) -> Iterator[str]:
         )
 
 
-def _check_sasl(plan: GatewayPlan) -> None:
+def _check_sasl(plan: GatewayOptions) -> None:
     """Refuse SASL on one side only: upstream authenticates the clients."""
     listener, upstream = plan.protocol, plan.upstream_protocol
     if upstream.has_sasl and not listener.has_sasl:
@@ -103,7 +103,7 @@ def _check_sasl(plan: GatewayPlan) -> None:
         )
 
 
-def _certificate_warnings(plan: GatewayPlan) -> Iterator[str]:
+def _certificate_warnings(plan: GatewayOptions) -> Iterator[str]:
     settings = plan.settings
     if plan.protocol.has_tls and settings.ssl_client_auth != "none":
         yield (
@@ -122,7 +122,7 @@ def _certificate_warnings(plan: GatewayPlan) -> Iterator[str]:
 # Upstream.
 
 
-async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
+async def check_upstream(plan: GatewayOptions, admin: AdminClient) -> list[str]:
     """Return warnings about the upstream cluster.
 
     Raises OperationRefused with every missing right, SettingError for settings that do
@@ -156,7 +156,7 @@ async def _check_release(admin: AdminClient) -> None:
         ) from None
 
 
-def _check_ports(plan: GatewayPlan, brokers: int) -> None:
+def _check_ports(plan: GatewayOptions, brokers: int) -> None:
     for option, port in (
         ("--listen", plan.port),
         ("--advertise", plan.advertised_port or 0),
@@ -168,7 +168,7 @@ def _check_ports(plan: GatewayPlan, brokers: int) -> None:
             )
 
 
-def _describe(plan: GatewayPlan, missing: list[MissingRight]) -> str:
+def _describe(plan: GatewayOptions, missing: list[MissingRight]) -> str:
     user = _user(plan)
     lines = "".join(
         f"\n  coterie acls add --principal User:{user} {each.command} --execute"
@@ -181,7 +181,7 @@ def _describe(plan: GatewayPlan, missing: list[MissingRight]) -> str:
 
 
 async def _check_topic(
-    plan: GatewayPlan, admin: AdminClient, brokers: int, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, brokers: int, missing: list[MissingRight]
 ) -> list[str]:
     # Before the topic exists too: its first node must not be the last one that starts.
     await _check_policy(plan, admin, missing)
@@ -204,7 +204,7 @@ async def _check_topic(
     return list(replica_warnings(replicas, brokers))
 
 
-def _count_warnings(plan: GatewayPlan, topic: TopicDescription) -> Iterator[str]:
+def _count_warnings(plan: GatewayOptions, topic: TopicDescription) -> Iterator[str]:
     count = len(topic.partitions)
     if count != plan.partition_count:
         yield (
@@ -225,7 +225,7 @@ def replica_warnings(replicas: int, brokers: int) -> Iterator[str]:
 
 
 async def _check_creation(
-    plan: GatewayPlan, admin: AdminClient, replicas: int, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, replicas: int, missing: list[MissingRight]
 ) -> None:
     new = NewTopic(plan.topic, plan.partition_count, replicas, COMPACTED)
     created = await admin.topics.create([new], validate_only=True)
@@ -244,7 +244,7 @@ async def _check_creation(
 
 
 async def _check_policy(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
     described = await admin.configs.describe([resource], names=[_POLICY])
@@ -263,7 +263,7 @@ async def _check_policy(
 
 
 async def _check_group(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     described = await admin.groups.describe([plan.group_id], with_operations=True)
     right = MissingRight(Operation.READ, ResourceType.GROUP, plan.group_id)
@@ -285,7 +285,7 @@ async def _check_group(
 
 
 async def _check_transactional_ids(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
     """Check the rights on the ids that fence the shards. FindCoordinator needs
     Describe, which Write includes; Write itself is not checked: it fences a shard."""
@@ -297,7 +297,7 @@ async def _check_transactional_ids(
             missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
 
 
-async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:
+async def _check_node(plan: GatewayOptions, admin: AdminClient) -> None:
     """Refuse the name of a node that runs: it would end when this one joins."""
     node = await find_node(admin, plan.name, plan.node)
     status = node and node.status
@@ -312,7 +312,7 @@ async def _check_node(plan: GatewayPlan, admin: AdminClient) -> None:
 
 
 async def _check_authorizer(
-    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+    plan: GatewayOptions, admin: AdminClient, missing: list[MissingRight]
 ) -> list[str]:
     if plan.authorizer is not AuthorizerKind.UPSTREAM:
         return []
@@ -339,7 +339,7 @@ async def _check_authorizer(
     return await _visibility_warnings(plan, admin)
 
 
-async def _visibility_warnings(plan: GatewayPlan, admin: AdminClient) -> list[str]:
+async def _visibility_warnings(plan: GatewayOptions, admin: AdminClient) -> list[str]:
     described = await admin.topics.describe()
     others = (
         each
@@ -355,7 +355,7 @@ async def _visibility_warnings(plan: GatewayPlan, admin: AdminClient) -> list[st
     ]
 
 
-def _user(plan: GatewayPlan) -> str:
+def _user(plan: GatewayOptions) -> str:
     """Return the user of the gateway where its credentials name it."""
     name: str = getattr(plan.client.sasl, "username", "NAME")
     return name

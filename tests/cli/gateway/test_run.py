@@ -11,7 +11,7 @@ from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.errors import SettingError
-from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 
@@ -24,7 +24,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("COTERIE_BOOTSTRAP_SERVER", raising=False)
 
 
-def plan(line: str) -> GatewayPlan:
+def plan(line: str) -> GatewayOptions:
     words = [*RUN, *line.split()]
     options = make_parser(find_command(words)).parse_args(words)
     return make_plan(options, Settings())

@@ -28,7 +28,7 @@ from coterie.cli.serve import (
 from coterie.errors import ConnectionLost, CoterieError, RequestTimedOut, SettingError
 
 if TYPE_CHECKING:
-    from coterie.gateway.plan import GatewayPlan
+    from coterie.gateway.options import GatewayOptions
     from coterie.settings import Settings
 
 DESCRIPTION: Final = """\
@@ -218,7 +218,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(plan: GatewayPlan) -> None:
+async def _serve(plan: GatewayOptions) -> None:
     from coterie.gateway.node import serve
     from coterie.gateway.preflight import check_upstream
 
@@ -238,14 +238,14 @@ def _warn(warnings: Iterable[str]) -> None:
         sys.stderr.write(f"coterie gateway run: warning: {warning}\n")
 
 
-def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayPlan:
+def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayOptions:
     """Return the plan of the options. Raises SettingError."""
-    from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+    from coterie.gateway.options import AuthorizerKind, GatewayOptions
 
     target = read_target(options)
     protocol, host, port = options.listen
     advertised = options.advertise or (host, None)
-    return GatewayPlan(
+    return GatewayOptions(
         settings=settings,
         bootstrap=target.bootstrap,
         client=target.options,

@@ -168,7 +168,7 @@ class Opening:
     ) -> None:
         """Take the shard over, and call one of the callbacks."""
         assert not self._is_loaded
-        self._driven, self._loaded, self._failed = partition, loaded, failed
+        self._partition, self._loaded, self._failed = partition, loaded, failed
         # Not when the response arrives: it may be late, and another node have got a
         # later producer, with another id if upstream has forgotten this one.
         self._since_ms = self._context.wall()
@@ -285,7 +285,7 @@ class Opening:
 
     def _steps(self, data: bytes) -> Iterator[None]:
         """Replay the batches up to the own barrier, one a step. Raises LogError."""
-        shard = self._driven.shard
+        shard = self._partition.shard
         for header, batch in whole_batches(data):
             if header.last_offset < self._position:
                 continue
@@ -294,7 +294,7 @@ class Opening:
             if self._is_loaded:
                 return
             yield
-            if self._driven.shard is not shard:
+            if self._partition.shard is not shard:
                 raise LogError("the shard was replaced")
 
     def _replay_batch(self, header: BatchHeader, batch: bytes) -> None:
@@ -307,7 +307,7 @@ class Opening:
                 self._dropped_after = self._owners_barrier
             self._dropped += header.record_count
         elif header.record_count:
-            replay_batch(self._driven, self._driven.shard, batch, self._position)
+            replay_batch(self._partition, self._partition.shard, batch, self._position)
 
     def _observe(self, header: BatchHeader, barrier: Barrier) -> None:
         topic = self._context.topic
@@ -370,13 +370,13 @@ class Opening:
         # Not all shards at the same time.
         age_s = RENEW_S * (1 - self._index % 16 / 32)
         self._renew_at_ms = self._context.steady() + int(age_s * 1000)
-        self._loaded(self._driven)
+        self._loaded(self._partition)
         self.tail.start(self._position)
 
     # Owning.
 
     def _has_transactions(self) -> bool:
-        return bool(self._driven.shard.state.offsets.pending.transactions)
+        return bool(self._partition.shard.state.offsets.pending.transactions)
 
     def _replay_marker(
         self, header: BatchHeader, marker: Marker, offset: LogOffset
@@ -439,7 +439,7 @@ class Opening:
         else:
             self._log_failure(str(error) if code is None else code.name, error)
         self.close()
-        self._failed(self._driven)
+        self._failed(self._partition)
 
     def _log_failure(self, reason: str, error: CoterieError) -> None:
         """Log a failure once for all shards that have it at about the same time."""

@@ -41,7 +41,7 @@ class AuthorizerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayPlan:
+class GatewayOptions:
     """The parameters of one node of a gateway. Times in ms.
 
     Nodes with one `name` and one upstream cluster form one gateway: they share the
