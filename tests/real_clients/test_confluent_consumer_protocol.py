@@ -154,8 +154,10 @@ def test_the_partitions_of_crashed_members_are_reassigned(
     ):
         survivor = members.join()
         members.poll_until(lambda: len(survivor.owned) == 2)
+        # Both before the first is killed: its partitions go to the other.
         for one in (dynamic, static):
             one.wait_for_partitions(2)
+        for one in (dynamic, static):
             one.kill()
         assert len(member_ids(bootstrap, group)) == 3
         members.poll_until(lambda: len(survivor.owned) == 6)
