@@ -258,6 +258,7 @@ def test_rebalances_have_their_pane_once_there_are_any(
     group = named(9, 40)
     commit(kafka, group, 2, 2)
     tab = tabs(address)
+    tab.until(row(group, "true"))  # or the first measurement may follow the rebalance
     with consuming(kafka, group) as consumer:
         eventually(
             lambda: (

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.processes import Server, file_system
+from benchmarks.harness.processes import Server, cpu_clock_of, file_system
 from tests.support.waiting import eventually
 
 READY = "import os, time; print('x ready on', os.getpid(), flush=True); time.sleep(60)"
@@ -80,3 +81,9 @@ def test_a_file_system_is_that_of_the_longest_mount_point() -> None:
     mounts = "/dev/a / ext4 rw 0 0\ntmpfs /data tmpfs rw 0 0\n"
     assert file_system(Path("/data/x"), mounts) == "tmpfs (tmpfs)"
     assert file_system(Path("/other"), mounts) == "ext4 (/dev/a)"
+
+
+def test_the_cpu_time_of_a_process_is_that_of_its_clock() -> None:
+    before, ours = time.process_time(), time.clock_gettime(cpu_clock_of(os.getpid()))
+    after = time.process_time()
+    assert before <= ours <= after
