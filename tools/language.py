@@ -3,24 +3,16 @@
 Names, docstrings, comments, help texts, tests and pages use the terms of Kafka and of
 Python's own documentation. `BANNED` maps each rejected word to its replacement; the
 list grows when a reviewer finds another.
-
-`python -m tools.language --sample 100 --seed 7` prints a random sample of docstrings,
-comments, help texts and test names for a reviewer to read.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
-import io
-import random
 import re
-import sys
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from tools.sources import Finding, Function, Source, read_sources
+from tools.sources import Finding, Function, Source
 
 BANNED: Final[Mapping[str, str]] = {
     "somebody": "the principal, the client, the member",
@@ -146,70 +138,3 @@ def citations_resolve(sources: Iterable[Source]) -> Iterator[Finding]:
                 advice = f"{citation!r} leads nowhere: name a KIP, a class of Apache "
                 advice += "Kafka, a file of this repository or a fact row"
                 yield source.finding(number, "citation", advice)
-
-
-def texts(source: Source) -> Iterator[tuple[int, str, str]]:
-    """Yield line, kind and text of the prose in a Python file.
-
-    The kinds are docstring, comment (consecutive lines are one comment), help and test
-    name.
-    """
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(source.tree):
-        if isinstance(node, owners) and (text := ast.get_docstring(node)):
-            yield node.body[0].lineno, "docstring", text
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if name.startswith("test_") and source.path.startswith("tests/"):
-                    yield node.lineno, "test name", name
-            case ast.keyword(
-                arg="help" | "description", value=ast.Constant(value=str(text))
-            ):
-                yield node.value.lineno, "help", text
-    yield from _comments(source)
-
-
-def _comments(source: Source) -> Iterator[tuple[int, str, str]]:
-    if not source.path.endswith(".py"):
-        return
-    block: list[str] = []
-    first = last = 0
-    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type != tokenize.COMMENT:
-            continue
-        line = token.start[0]
-        if block and line != last + 1:
-            yield first, "comment", "\n".join(block)
-            block = []
-        if not block:
-            first = line
-        block.append(token.string.lstrip("# "))
-        last = line
-    if block:
-        yield first, "comment", "\n".join(block)
-
-
-def sample(sources: Iterable[Source], size: int, seed: int) -> list[str]:
-    """Return a random sample of the prose, equal for equal seeds."""
-    population = [
-        f"{source.path}:{line} [{kind}]\n{text}"
-        for source in sources
-        for line, kind, text in texts(source)
-    ]
-    drawn = random.Random(seed)  # noqa: S311 - a sample is no secret
-    return drawn.sample(population, min(size, len(population)))
-
-
-def main() -> int:
-    """Print a sample for a reviewer."""
-    parser = argparse.ArgumentParser(prog="tools.language", description=__doc__)
-    parser.add_argument("--sample", type=int, default=100, metavar="N")
-    parser.add_argument("--seed", type=int, required=True)
-    options = parser.parse_args()
-    for number, text in enumerate(sample(read_sources(), options.sample, options.seed)):
-        print(f"{number + 1}. {text}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

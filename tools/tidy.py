@@ -21,8 +21,6 @@ from mutation.named import InvalidMutant, problems, read_mutants
 from tools import language, structure
 from tools.sources import Finding, Function, Source, read_sources
 
-FUNCTION_LINES_MAX: Final = 100
-PARAMETERS_MAX: Final = 6
 ASSERTIONS_MIN: Final = 0.3
 """Assertions a function, on average, in the packages that hold state."""
 ONE_IMPORTER_MAX: Final = 10
@@ -61,8 +59,7 @@ NOT_IN_UNIT_TESTS: Final[Mapping[str, str]] = {
     "asyncio.sleep": "a fake clock, an event, or a future",
 }
 
-# The patterns are written in parts, so that this file does not violate its own rules.
-LEFTOVERS: Final = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
+# Written in parts, so that this file does not violate its own rule.
 MACHINE_PATHS: Final = re.compile(
     r"(?<![\w.])/(work|tmp|root|home|opt)/"
     r"|py" + r"pi\.org|python" + r"hosted\.org|--(extra-)?index-url|--find" + r"-links"
@@ -71,28 +68,6 @@ MACHINE_PATHS: Final = re.compile(
 NAMED_MUTANTS: Final = re.compile(r"mutation/facts/\w+\.toml")
 TEXT_MODE: Final = re.compile(r"[rwax]t?\+?")
 LINKS: Final = re.compile(r"\]\(([^)#]+)[^)]*\)")
-
-
-def function_length(source: Source) -> Iterator[Finding]:
-    """Refuse functions over 100 lines."""
-    for function in source.functions:
-        if (length := lines_of(function)) > FUNCTION_LINES_MAX:
-            advice = f"{function.name} has {length} lines, at most {FUNCTION_LINES_MAX}"
-            yield source.finding(
-                function.lineno, "function length", f"{advice}: take steps out of it"
-            )
-
-
-def parameter_count(source: Source) -> Iterator[Finding]:
-    """Refuse more than six parameters: combine them into a named value."""
-    if source.path.startswith("tests/"):
-        return  # fixtures are parameters
-    for function in source.functions:
-        if (count := parameters_of(function)) > PARAMETERS_MAX:
-            advice = f"{function.name} takes {count}, at most {PARAMETERS_MAX}"
-            yield source.finding(
-                function.lineno, "parameters", f"{advice}: put them in a named value"
-            )
 
 
 def purity(source: Source) -> Iterator[Finding]:
@@ -110,14 +85,6 @@ def unit_tests_do_not_sleep(source: Source) -> Iterator[Finding]:
             # sleep(0) only yields to the event loop.
             if "asyncio.sleep(0)" not in source.lines[finding.line - 1]:
                 yield finding
-
-
-def leftovers(source: Source) -> Iterator[Finding]:
-    """Refuse notes of unfinished work: they belong in an issue."""
-    for number, line in enumerate(source.lines, start=1):
-        if match := LEFTOVERS.search(line):
-            advice = f"{match[0]} left: do it, or say it in an issue"
-            yield source.finding(number, "leftover", advice)
 
 
 def machine_paths(source: Source) -> Iterator[Finding]:
@@ -138,11 +105,8 @@ def text_encodings(source: Source) -> Iterator[Finding]:
 
 
 FILE_RULES: Final[tuple[Callable[[Source], Iterator[Finding]], ...]] = (
-    function_length,
-    parameter_count,
     purity,
     unit_tests_do_not_sleep,
-    leftovers,
     machine_paths,
     text_encodings,
     language.banned_words,
@@ -275,14 +239,6 @@ def lines_of(function: Function) -> int:
     """Count lines from the signature to the end of the body, docstring included."""
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1
-
-
-def parameters_of(function: Function) -> int:
-    """Count parameters: *args and **kwargs count as one each, self does not count."""
-    given = function.args
-    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    own = bool(names) and names[0] in {"self", "cls"}
-    return len(names) - own + bool(given.vararg) + bool(given.kwarg)
 
 
 def has_no_encoding(call: ast.Call) -> bool:

@@ -8,8 +8,6 @@ from tools.language import (
     banned_words,
     citations_resolve,
     imperative_docstrings,
-    sample,
-    texts,
 )
 from tools.sources import Source
 
@@ -83,32 +81,3 @@ def test_a_citation_that_does_not_resolve_is_reported(path: str, text: str) -> N
 def test_a_citation_that_resolves_is_accepted(text: str) -> None:
     source = Source("src/coterie/a.py", text)
     assert list(citations_resolve([FACTS, DECISION, source])) == []
-
-
-def test_texts_are_docstrings_comments_help_and_test_names() -> None:
-    text = """\
-\"\"\"A module.\"\"\"
-
-# One comment
-# of two lines.
-
-
-def test_a_name() -> None:
-    parser.add_argument("--all", help="all groups")  # beside code
-"""
-    source = Source("tests/test_a.py", text)
-    assert sorted(texts(source)) == [
-        (1, "docstring", "A module."),
-        (3, "comment", "One comment\nof two lines."),
-        (7, "test name", "test_a_name"),
-        (8, "comment", "beside code"),
-        (8, "help", "all groups"),
-    ]
-
-
-def test_the_same_seed_draws_the_same_sample() -> None:
-    text = "".join(f"# comment {number}\na = 1\n" for number in range(50))
-    sources = [Source("src/coterie/a.py", text)]
-    assert sample(sources, 5, seed=1) == sample(sources, 5, seed=1)
-    assert sample(sources, 5, seed=1) != sample(sources, 5, seed=2)
-    assert len(sample(sources, 100, seed=1)) == 50

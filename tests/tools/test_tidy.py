@@ -10,13 +10,11 @@ from tools import tidy
 from tools.sources import Finding, Source, read_sources
 from tools.tidy import (
     ASSERTIONS_MIN,
-    FUNCTION_LINES_MAX,
     ONE_IMPORTER_MAX,
     assertion_density,
     assertions,
     decisions_listed,
     find,
-    leftovers,
     links_resolve,
     main,
     mirrored_tests,
@@ -36,24 +34,6 @@ def rules_broken(path: str, text: str) -> list[tuple[int, str]]:
 def test_a_finding_is_printed_with_file_line_rule_and_advice() -> None:
     finding = Finding("a.py", 3, "leftover", "do it")
     assert str(finding) == "a.py:3: leftover: do it"
-
-
-def test_a_function_over_the_line_limit_is_reported() -> None:
-    body = "    a = 1\n"
-    fits = "def f():\n" + body * (FUNCTION_LINES_MAX - 1)
-    assert rules_broken(SHELL_PATH, fits) == []
-    assert rules_broken(SHELL_PATH, fits + body) == [(1, "function length")]
-
-
-def test_a_method_may_take_six_parameters_beside_self() -> None:
-    fits = "class A:\n    def f(self, a, b, c, *, d, e, f): ...\n"
-    assert rules_broken(SHELL_PATH, fits) == []
-    over = fits.replace("f):", "f, **g):")
-    assert rules_broken(SHELL_PATH, over) == [(2, "parameters")]
-
-
-def test_fixtures_of_a_test_are_not_counted() -> None:
-    assert rules_broken("tests/test_a.py", "def test(a, b, c, d, e, f, g): ...") == []
 
 
 @pytest.mark.parametrize(
@@ -116,12 +96,6 @@ def test_a_unit_test_may_yield_to_the_event_loop() -> None:
 def test_a_test_of_real_clients_may_wait() -> None:
     text = "import time\ntime.sleep(1)"
     assert rules_broken("tests/real_clients/test_a.py", text) == []
-
-
-@pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME"])
-def test_unfinished_work_marks_are_reported_in_any_text_file(word: str) -> None:
-    source = Source("docs/a.md", f"one\n- {word}: later\n")
-    assert [each.line for each in leftovers(source)] == [2]
 
 
 @pytest.mark.parametrize(
