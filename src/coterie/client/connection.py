@@ -325,6 +325,7 @@ class BrokerConnection(asyncio.Protocol):
         reason = (f": {exc}" if exc else "") + hint
         error = ConnectionLost(f"{self.address} closed the connection{reason}")
         if hint and self.failure is None:
+            self._writable.clear()  # until `_end`
             self._probe = self._loop.create_task(self._end_with_cause(error))
         else:
             self._end(error)
@@ -442,9 +443,11 @@ class BrokerConnection(asyncio.Protocol):
                 token = conversation.send(reply)
             except StopIteration:
                 break
-        if lifetime_ms > 0:
-            delay_s = lifetime_ms / 1000 * _REAUTHENTICATED_AFTER
-            self._reauthenticate_at_s = self._loop.time() + delay_s
+        delay_s = lifetime_ms / 1000 * _REAUTHENTICATED_AFTER
+        # Without a lifetime the session has no end, even if an earlier one had one.
+        self._reauthenticate_at_s = (
+            self._loop.time() + delay_s if lifetime_ms > 0 else math.inf
+        )
 
     async def _handshake(self, mechanism: str, version: Versions) -> None:
 

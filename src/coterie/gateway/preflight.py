@@ -25,6 +25,7 @@ from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.coordinators import find_coordinator
+from coterie.gateway.upstream.produce_requests import PRODUCE
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
@@ -129,8 +130,8 @@ async def check_upstream(plan: GatewayOptions, admin: AdminClient) -> list[str]:
     not fit the cluster, UnsupportedByBroker for one before Kafka 3.1, and ClientError
     when it cannot be reached.
     """
+    cluster = await admin.brokers.describe()  # tries again until there is a broker
     await _check_release(admin)
-    cluster = await admin.brokers.describe()
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
     _check_ports(plan, brokers)
@@ -150,9 +151,12 @@ async def _check_release(admin: AdminClient) -> None:
     connection = await admin.cluster.connection()
     try:
         connection.version_of(m.MetadataRequest, METADATA)
+        connection.version_of(m.ProduceRequest, PRODUCE)
+        connection.version_of(m.DescribeProducersRequest)
     except UnsupportedByBroker as error:
         raise UnsupportedByBroker(
-            f"upstream is older than Kafka 3.1, which the gateway needs: {error}"
+            "upstream is older than Kafka 3.1, or has not all of its requests, which "
+            f"the gateway needs: {error}"
         ) from None
 
 

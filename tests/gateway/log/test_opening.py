@@ -356,12 +356,19 @@ def test_batches_of_an_earlier_producer_after_a_later_barrier_are_dropped() -> N
     assert second.offset("g") == 1
 
 
+@pytest.mark.parametrize("is_forgotten", [False, True])
 def test_compaction_while_a_shard_is_loaded_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, is_forgotten: bool
 ) -> None:
     first = node()
     for offset in range(11):
         first.commit("g", offset)
+    if is_forgotten:  # upstream has lost its transactional ids: another producer id
+        first.upstream.producers = {
+            each: Producer(2_000 + number, -1, 0)
+            for number, each in enumerate(first.upstream.producers)
+        }
+    first.loop.advance(1)
     second = first.successor()
     second.own()
     second.commit("g", 77)

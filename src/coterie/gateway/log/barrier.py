@@ -109,10 +109,16 @@ class Lineage:
         self._since_ms = 0
 
     def accepts(self, header: BatchHeader) -> bool:
-        """Return whether a batch that is no barrier belongs to the log. Batches before
-        the first barrier do: compaction removed theirs."""
+        """Return whether a batch that is no barrier belongs to the log.
+
+        Batches before the first barrier do: compaction removed theirs. So do those of a
+        later epoch: compaction has removed its barrier since this one was read.
+        """
         producer = (header.producer_id, header.producer_epoch)
-        return self._current is None or producer == self._current
+        current = self._current
+        if current is not None and producer[0] == current[0]:
+            self._current = max(current, producer)
+        return current is None or producer == self._current
 
     def observe(self, header: BatchHeader, barrier: Barrier) -> bool:
         """Register a barrier; return whether its producer owns the shard from here."""

@@ -348,14 +348,26 @@ class Opening:
                 return
             if _is_retriable(result):
                 self._retry(self._check_dropped)
-            elif isinstance(result, Fetched) and _begins_with_barrier(
-                result, self._dropped_after
-            ):
-                self._activate()
+            elif isinstance(result, CoterieError):
+                self._fail(result)
             else:
-                self._fail(LogError("the log was compacted while it was read"))
+                self._decide_on_dropped(result)
 
         self._context.upstream.fetch(self._index, self._dropped_after, fetched)
+
+    def _decide_on_dropped(self, fetched: Fetched) -> None:
+        try:
+            first = next(iter(whole_batches(fetched.batches)), None)
+            barrier = None if first is None else read_barrier(first[1], first[0])
+        except CoterieError as error:
+            self._fail(error)
+            return
+        if first is None:  # the response had no space for this partition
+            self._retry(self._check_dropped)
+        elif barrier is not None and first[0].base_offset == self._dropped_after:
+            self._activate()
+        else:
+            self._fail(LogError("the log was compacted while it was read"))
 
     def _activate(self) -> None:
         if self._dropped:
@@ -457,15 +469,6 @@ class Opening:
             error,
             LOG_INTERVAL_MS // 1000,
         )
-
-
-def _begins_with_barrier(fetched: Fetched, offset: LogOffset) -> bool:
-    first = next(iter(whole_batches(fetched.batches)), None)
-    return (
-        first is not None
-        and first[0].base_offset == offset
-        and read_barrier(first[1], first[0]) is not None
-    )
 
 
 def _is_retriable(result: object) -> bool:

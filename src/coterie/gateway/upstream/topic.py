@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic, TopicDescription
-from coterie.errors import ApiError
+from coterie.errors import ApiError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -70,8 +70,11 @@ async def open_topic(
         if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise failed
         topic = await _created(admin, name)
-    assert topic.topic_id is not None, "see `preflight.check_release`"
-    assert cluster.cluster_id is not None
+    if topic.topic_id is None or cluster.cluster_id is None:
+        raise UnsupportedByBroker(
+            "upstream gives its topics or itself no id, which the gateway needs: raise "
+            "inter.broker.protocol.version to 2.8 or later"
+        )
     return ShardsTopic(name, topic.topic_id, len(topic.partitions), cluster.cluster_id)
 
 
