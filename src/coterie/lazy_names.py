@@ -8,11 +8,15 @@ as `from module import Name as Name`:
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import ResourceLoader
 
 _IMPORT: Final = re.compile(r"^from (\S+) import (\([^)]*\)|.*)$", re.MULTILINE)
 _NAME: Final = re.compile(r"\bas (\w+)")
@@ -23,9 +27,11 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, from the
     `__init__.pyi` beside its `__init__.py`."""
-    path = f"{sys.modules[package].__path__[0]}/__init__.pyi"
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123 (pathlib takes 5 ms)
-        stub = file.read()
+    module = sys.modules[package]
+    path = f"{module.__path__[0]}{os.sep}__init__.pyi"
+    # The package may be in a zip file, as on a Spark cluster.
+    loader = cast("ResourceLoader", module.__loader__)
+    stub = loader.get_data(path).decode()
     modules = {
         name: module
         for module, names in _IMPORT.findall(stub)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -88,6 +88,7 @@ class Story:
         self.sent_s: list[float] = []
         self.lost_s = 0.0
         self._changed = asyncio.Condition()
+        self.on_revoked: Callable[[], Awaitable[None]] = lambda: self._add("revoked")
         given: dict[str, Any] = {"client": OPTIONS, "cooperative": True, **options}
         self.member = ClassicMember(
             broker.bootstrap,
@@ -96,7 +97,7 @@ class Story:
             protocols={"even": b"m"},
             assign=self._assign,
             on_assigned=self._assigned,
-            on_revoked=lambda: self._add("revoked"),
+            on_revoked=self._revoked,
             on_lost=self._lost,
             on_heartbeat=self.sent_s.append,
             session_timeout_ms=SESSION_MS,
@@ -113,6 +114,9 @@ class Story:
 
     async def _assigned(self, assignment: bytes, generation: int) -> None:
         await self._add(f"{assignment.decode()} {generation}")
+
+    async def _revoked(self) -> None:
+        await self.on_revoked()
 
     async def _lost(self) -> None:
         self.lost_s = self.clock()
@@ -274,3 +278,27 @@ async def test_a_rejected_member_leaves_and_ends() -> None:
         assert story.entries == ["work 1", "revoked"]
         with pytest.raises(ApiError):
             await story.member.leave()
+
+
+async def test_a_cancelled_leave_goes_on() -> None:
+    async with ScriptedBroker() as broker:
+        ScriptedClassicGroup(broker)
+        story = Story(broker)
+        may_revoke = asyncio.Event()
+
+        async def revoked() -> None:
+            await story._add("revoking")
+            await may_revoke.wait()
+            await story._add("revoked")
+
+        story.on_revoked = revoked
+        await story.member.start()
+        leaving = asyncio.create_task(story.member.leave())
+        await story.until("work 1", "revoking")
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        may_revoke.set()
+        await story.member.leave()
+        assert story.entries == ["work 1", "revoking", "revoked"]
+        assert len(broker.asked_of(m.LeaveGroupRequest)) == 1

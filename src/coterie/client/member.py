@@ -91,17 +91,18 @@ class Member(ABC):
         `for_good`. A dynamic member leaves for good, unless `for_good` is False: then
         it only stops its heartbeats, and its session times out (KIP-1092).
 
+        When it is cancelled, the member goes on to leave, and its last commit is sent;
+        `leave` may be called again to wait for that.
+
         Raises the errors of `ended`. A callback cannot leave, because leaving waits for
         callbacks: it may raise, or let another task leave.
         """
         if asyncio.current_task() in self._tasks:
             raise ClientError("a callback cannot wait until its own member has left")
-        try:
-            if not self._is_over():
-                is_for_good = not self._is_static if for_good is None else for_good
-                await self._leave(for_good=is_for_good)
-        finally:
-            await self._stop()
+        if not self._is_over():
+            is_for_good = not self._is_static if for_good is None else for_good
+            await self._leave(for_good=is_for_good)
+        await self._stop()
         self._raise_failure()
 
     async def ended(self) -> None:
