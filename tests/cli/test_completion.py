@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import connect
-from coterie.cli.completion import finder_for
+from coterie.cli.completion import _command_start, finder_for
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
 from coterie.operations.plan_files import Action
@@ -220,6 +220,21 @@ def completed_by(shell: str, line: str) -> list[str]:
         env={**os.environ, "PATH": path},
     )
     return [each.split("\t")[0].rstrip() for each in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "index"),
+    [
+        ("coterie groups", 0),
+        ("true; coterie groups", 1),
+        ("true && sudo coterie groups", 3),
+        ("A=b /usr/bin/coterie groups", 1),
+        ("coterie groups list | coterie groups", 4),
+        ("coterie groups describe coterie", 0),
+    ],
+)
+def test_a_command_may_follow_other_words_of_its_line(line: str, index: int) -> None:
+    assert _command_start(line.split()) == index
 
 
 @pytest.mark.slow

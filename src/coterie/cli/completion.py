@@ -74,8 +74,21 @@ def complete() -> None:
 
     line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
     _, _, _, words, _ = split_line(line, point)
-    finder, parser = finder_for(words[1:])
+    begins = _command_start(words)
+    os.environ["_ARGCOMPLETE"] = str(begins + 1)  # argcomplete counts from 1
+    finder, parser = finder_for(words[begins + 1 :])
     finder(parser, always_complete_options=False, validator=_is_shown)
+
+
+def _command_start(words: Line) -> int:
+    """Return the index of the command in a line, of which zsh sends the whole: after
+    `true;`, `sudo` or `A=b`, for example."""
+    begins = 0
+    for index, word in enumerate(words):
+        if word.endswith((";", "&", "|")):
+            begins = index + 1
+    names = [word.rpartition("/")[2] for word in words[begins:]]
+    return begins + names.index("coterie") if "coterie" in names else begins
 
 
 def finder_for(words: Line) -> tuple[CompletionFinder, argparse.ArgumentParser]:
