@@ -255,6 +255,14 @@ def test_a_store_of_another_version_or_application_is_an_error(
     assert levels(tmp_path)["store"] is Level.ERROR
 
 
+def test_a_file_that_is_no_store_needs_no_backup(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST_NAME).write_bytes(b"something else entirely" * 100)
+    finding = findings(tmp_path)["store"]
+    assert finding.level is Level.ERROR
+    assert "is not a Coterie store" in finding.message
+    assert "backup" not in finding.advice
+
+
 def journal_log(directory: Path) -> JournalLog:
     log = open_small(directory)
     if PARTITION not in log.partitions():

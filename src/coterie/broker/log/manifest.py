@@ -300,8 +300,13 @@ def is_new(path: Path) -> bool:
 
 def refusal(connection: sqlite3.Connection, path: Path) -> str | None:
     """Return why a file is no manifest of this version; None for one that is."""
-    [(application,)] = connection.execute("PRAGMA application_id")
-    [(version,)] = connection.execute("PRAGMA user_version")
+    try:
+        [(application,)] = connection.execute("PRAGMA application_id")
+        [(version,)] = connection.execute("PRAGMA user_version")
+    except sqlite3.DatabaseError as error:
+        if _primary_code(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        return _NOT_A_STORE.format(path=path)
     if application != APPLICATION_ID:
         return _NOT_A_STORE.format(path=path)
     if version != STORE_VERSION:
@@ -333,8 +338,7 @@ def log_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> LogError
     """Translate an error of SQLite."""
     if isinstance(error, UnicodeDecodeError):
         return LogCorrupt(_DAMAGED.format(path=path, reason=error))
-    # The low byte is the primary error code; the others refine it.
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+    match _primary_code(error):
         case sqlite3.SQLITE_FULL:
             return LogFull(f"{path}: {error}")
         case sqlite3.SQLITE_CORRUPT:
@@ -342,6 +346,11 @@ def log_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> LogError
         case sqlite3.SQLITE_NOTADB:
             return LogError(_NOT_A_STORE.format(path=path))
     return LogError(f"{path}: {error}")
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """Return the error code of SQLite without the higher bytes, which refine it."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _connect(path: Path) -> sqlite3.Connection:

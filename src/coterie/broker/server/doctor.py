@@ -303,7 +303,7 @@ def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:
             yield Finding(Level.OK, "store", message)
         yield _check_segments(file, is_full=is_full)
     except SettingError as error:
-        advice = "name another --data, or update Coterie"
+        advice = "name another --data, or start the version that wrote it"
         yield Finding(Level.ERROR, "store", str(error), advice)
     except LogError as error:
         yield Finding(Level.ERROR, "store", str(error), damaged)
