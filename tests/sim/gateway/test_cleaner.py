@@ -207,11 +207,11 @@ class _Replay:
 
     def __init__(self) -> None:
         self.shard = Shard(Settings())
-        self._driven = cast(Any, SimpleNamespace(name="0", records_since_snapshot=0))
+        self._partition = cast(Any, SimpleNamespace(name="0", records_since_snapshot=0))
 
     def take(self, each: Stored) -> None:
         if each.header.record_count:
-            replay_batch(self._driven, self.shard, each.batch, each.header.base_offset)
+            replay_batch(self._partition, self.shard, each.batch, each.header.base_offset)
 
 
 class _History(Log):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from coterie.broker.log.log import Bounds, Log, LogPartition
+from coterie.broker.log.memory import MemoryLog
 from coterie.errors import LogCorrupt
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -126,14 +127,24 @@ def test_there_are_at_most_catalog_max_entries_transactional_ids() -> None:
     assert Client(broker, "t").init() == 0
 
 
-def unreadable(partition: Any) -> None:
-    """Let the producer state of a partition be read from a damaged log."""
+class DamagedLog(MemoryLog):
+    """A log with the offsets of another one, whose key-value store is damaged."""
 
-    def damaged(*_: object) -> None:
+    def __init__(self, of: Log) -> None:
+        super().__init__()
+        self._of = of
+
+    def get(self, space: str, key: bytes) -> bytes | None:
         raise LogCorrupt("coterie.db is damaged")
 
+    def bounds(self, partition: LogPartition) -> Bounds:
+        return self._of.bounds(partition)
+
+
+def unreadable(partition: Any) -> None:
+    """Let the producer state of a partition be read from a damaged log."""
     partition.reset()
-    partition._log = SimpleNamespace(get=damaged, bounds=partition._log.bounds)
+    partition._log = DamagedLog(partition._log)
 
 
 def test_a_transaction_with_an_unreadable_partition_stays_open(
