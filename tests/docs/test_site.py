@@ -100,4 +100,4 @@ def test_search_finds_a_setting_and_a_function(site: Path) -> None:
     # A script, as pages from the disk cannot read JSON.
     index = (site / "search/search_index.js").read_text("utf-8")
     assert "group.consumer.session.timeout.ms" in index
-    assert "list_group_offsets" in index
+    assert "fetch_many" in index

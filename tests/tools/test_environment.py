@@ -40,6 +40,7 @@ NO_NONSENSE = {
     "PYTHONOPTIMIZE": "",
     "PYTHONUTF8": "0",
     "PYTHONWARNINGS": "default",
+    "_ARGCOMPLETE": "",
 }
 """Variables without which Python or pytest does not start."""
 PAGE = "tests/docs/test_pages.py::test_the_code_of_a_page_runs[guides/{}.md]"

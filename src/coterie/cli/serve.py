@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command
 from coterie.cli.connect import PORT_MAX, parse_address
-from coterie.cli.ui import ServedPage
 from coterie.errors import LogError, SettingError
 from coterie.files import write_private_file
 from coterie.types import SecurityProtocol
@@ -231,6 +230,7 @@ def _serve_with_page(
     options: argparse.Namespace, server_options: ServerOptions
 ) -> None:
     from coterie.broker.server.server import serve
+    from coterie.cli.ui import ServedPage
 
     page = ServedPage(options.ui, server_options.host, server_options.protocol)
 

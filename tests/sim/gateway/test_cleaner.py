@@ -211,7 +211,9 @@ class _Replay:
 
     def take(self, each: Stored) -> None:
         if each.header.record_count:
-            replay_batch(self._partition, self.shard, each.batch, each.header.base_offset)
+            replay_batch(
+                self._partition, self.shard, each.batch, each.header.base_offset
+            )
 
 
 class _History(Log):
