@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from argcomplete.finders import CompletionFinder
 
 from coterie.cli import connect
-from coterie.cli.completion import _command_start, finder_for
+from coterie.cli.completion import FINDING, _command_start, parser_for
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
 from coterie.operations.plan_files import Action
@@ -27,7 +28,7 @@ from .groups.cli_cluster import CliAdmin
 def candidates(words: list[str]) -> list[str]:
     """Return the candidates for the last word of a line."""
     *before, typed = words
-    finder, _ = finder_for(before)
+    finder = CompletionFinder(parser_for(before), **FINDING)
     found = finder._get_completions(["coterie", *before], typed, "", None)
     return sorted(each.rstrip(" ") for each in found)
 

@@ -21,8 +21,6 @@ from coterie.cli.registry import find_command
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
-    from argcomplete.finders import CompletionFinder
-
     from coterie.cli.output.outcome import Column
     from coterie.client.admin.admin_client import AdminClient
 
@@ -32,6 +30,8 @@ _TIMEOUT_MS: Final = 1_500
 
 Line: TypeAlias = Sequence[str]
 """The words of a command before the one that is completed, with the command's own."""
+Source: TypeAlias = Callable[[Line], Iterable[str]]
+"""A function that returns the values of an argument."""
 
 
 def _declare_shell(parser: argparse.ArgumentParser) -> None:
@@ -70,14 +70,15 @@ examples:
 
 def complete() -> None:
     """Print the candidates for the line in the environment, and exit."""
+    from argcomplete.finders import CompletionFinder
     from argcomplete.lexers import split_line
 
     line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
     _, _, _, words, _ = split_line(line, point)
     begins = _command_start(words)
     os.environ["_ARGCOMPLETE"] = str(begins + 1)  # argcomplete counts from 1
-    finder, parser = finder_for(words[begins + 1 :])
-    finder(parser, always_complete_options=False, validator=_is_shown)
+    parser = parser_for(words[begins + 1 :])
+    CompletionFinder()(parser, **FINDING)
 
 
 def _command_start(words: Line) -> int:
@@ -91,11 +92,8 @@ def _command_start(words: Line) -> int:
     return begins + names.index("coterie") if "coterie" in names else begins
 
 
-def finder_for(words: Line) -> tuple[CompletionFinder, argparse.ArgumentParser]:
-    """Return what completes the word after the words of a line, and the line's parser
-    with the values of its arguments."""
-    from argcomplete.finders import CompletionFinder
-
+def parser_for(words: Line) -> argparse.ArgumentParser:
+    """Return the parser of a line with the values of its arguments."""
     from coterie.cli.parser import CommandParser, command_parser, make_parser
 
     entry = find_command(words)
@@ -108,9 +106,7 @@ def finder_for(words: Line) -> tuple[CompletionFinder, argparse.ArgumentParser]:
             # An unfinished line has no errors, and no last name.
             command.has_all_options = False
         _add_completers(command, words)
-    return CompletionFinder(
-        parser, always_complete_options=False, validator=_is_shown
-    ), parser
+    return parser
 
 
 def _is_shown(candidate: str, typed: str) -> bool:
@@ -123,6 +119,13 @@ def _is_shown(candidate: str, typed: str) -> bool:
         and candidate.isprintable()
         and encodable(candidate, sys.stdout.encoding) == candidate
     )
+
+
+FINDING: Final[Mapping[str, Any]] = {
+    "always_complete_options": False,
+    "validator": _is_shown,
+}
+"""The parameters of argcomplete."""
 
 
 def _declare_kafka_options(parser: argparse.ArgumentParser) -> None:
@@ -145,23 +148,20 @@ def _add_completers(parser: argparse.ArgumentParser, words: Line) -> None:
             for each in action.choices.values():
                 _add_completers(each, words)
             continue
-        names = [*action.option_strings] or [str(action.metavar)]
-        for name in names:
-            if name in _SOURCES or (name == "--config" and words[:1] == ["topics"]):
+        # An argument is known by its option or, for a positional one, its metavar.
+        for name in [*action.option_strings] or [str(action.metavar)]:
+            source = _SOURCES.get(name)
+            if name == "--config" and words[:1] == ["topics"]:
+                source = _of_cluster(_topic_configs)
+            if source is not None:
                 action.completer = (  # type: ignore[attr-defined]
-                    lambda name=name, **_: _values_for(name, words)
+                    lambda source=source, **_: _values_of(source, words)
                 )
 
 
-def _values_for(argument: str, line: Line) -> list[str]:
-    """Return the values of an argument, by its option or, for a positional one, its
-    metavar. A source that fails has none: a message would appear in the middle of the
-    line being typed."""
-    source = _SOURCES.get(argument)
-    if argument == "--config" and line[:1] == ["topics"]:
-        source = _of_cluster(_topic_configs)
-    if source is None:
-        return []
+def _values_of(source: Source, line: Line) -> list[str]:
+    """Return the values of an argument. A source that fails has none: a message would
+    appear in the middle of the line being typed."""
     try:
         # Settings may cause warnings.
         with redirect_stderr(StringIO()):
@@ -235,7 +235,7 @@ def _snapshots(line: Line) -> Iterable[str]:
 
 def _of_cluster(
     fetch: Callable[[AdminClient, Line], Awaitable[Iterable[str]]],
-) -> Callable[[Line], Iterable[str]]:
+) -> Source:
     """Return a source that fetches names from the cluster of the line."""
 
     async def connect_and_fetch(line: Line) -> Iterable[str]:
@@ -294,7 +294,7 @@ def _connection_options(line: Line) -> argparse.Namespace:
     return options
 
 
-_SOURCES: Final[Mapping[str, Callable[[Line], Iterable[str]]]] = {
+_SOURCES: Final[Mapping[str, Source]] = {
     "--state": _states,
     "--type": _types,
     "--protocol": lambda _: ("connect", "consumer", "share", "simple", "streams"),

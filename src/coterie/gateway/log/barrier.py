@@ -112,7 +112,8 @@ class Lineage:
         """Return whether a batch that is no barrier belongs to the log.
 
         Batches before the first barrier do: compaction removed theirs. So do those of a
-        later epoch: compaction has removed its barrier since this one was read.
+        later epoch, which is the owner's from here: compaction has removed its barrier
+        since the last one was read.
         """
         producer = (header.producer_id, header.producer_epoch)
         current = self._current

@@ -24,7 +24,7 @@ from coterie.client.admin.acls import bindings_of, describe_acls_request
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError
-from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of, ignore
+from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -86,7 +86,7 @@ class AclFeed(Poller):
         before = self._bindings
         self._data.stage(_differences(before, known))
         self._bindings = known
-        self._data.when_durable(ignore)
+        self._data.when_durable(lambda _: None)
         if before != known:
             _LOGGER.info("upstream has %d ACL bindings", len(known))
 

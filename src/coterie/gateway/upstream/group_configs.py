@@ -14,7 +14,7 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.client.admin.configs import Configs
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
-from coterie.gateway.upstream.poller import POLL_MS, Poller, ignore
+from coterie.gateway.upstream.poller import POLL_MS, Poller
 from coterie.types import GroupId
 from coterie.wire.configs import ConfigResourceType, ConfigSource
 
@@ -65,6 +65,6 @@ class GroupConfigFeed(Poller):
             if (entry.value or {}) != self._configs.own(group_id):
                 self._data.stage([entry])
                 _LOGGER.info("group %s has the configurations %s", group_id, values)
-        self._data.when_durable(ignore)
+        self._data.when_durable(lambda _: None)
         for error in described.errors.values():
             raise error

@@ -11,7 +11,6 @@ from typing import Final
 
 from coterie.client.connection import Undecoded
 from coterie.errors import CoterieError
-from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -111,7 +110,3 @@ def digest_of(received: Undecoded) -> bytes:
     change."""
     body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def ignore(_: ErrorCode) -> None:
-    """Do nothing once entries are written: their log is in memory."""
