@@ -28,7 +28,7 @@ COMPILE = os.environ.get("COTERIE_COMPILED", "") not in ("", "0")
 BUILD = Path(os.environ.get("COTERIE_BUILD", ROOT / "build" / "mypyc")).resolve()
 MYPY = "mypy>=2.4.1,<2.5"
 
-# Packages and modules below src/coterie; a new module of a package is compiled too.
+# Packages below src/coterie; a new module of them is compiled too.
 COMPILED = (
     "wire",
     "broker/coordinator",
@@ -54,29 +54,11 @@ SUBCLASSED = {
     "broker/runtime/loader.py": ("Loader",),
     "broker/runtime/snapshots.py": ("Snapshots",),
 }
-# Families of messages and their APIs, whose codecs are generated and compiled; those of
-# others are generated on first use. All classes of `records` are.
-CODECS = {
-    "wire/messages/classic_groups": (
-        "ConsumerProtocol",
-        "Heartbeat",
-        "JoinGroup",
-        "LeaveGroup",
-        "SyncGroup",
-    ),
-    "wire/messages/cluster": ("Metadata",),
-    "wire/messages/consumer_groups": ("ConsumerGroupHeartbeat",),
-    "wire/messages/group_admin": ("FindCoordinator",),
-    "wire/messages/offsets": ("OffsetCommit", "OffsetFetch"),
-    "wire/messages/records": ("Fetch", "ListOffsets", "Produce"),
-    "wire/messages/transactions": ("TxnOffsetCommit",),
-    "broker/coordinator/records": ("",),
-}
 HINT = "without COTERIE_COMPILED=1 the wheel is pure Python"
 
 
 def compiled_extensions() -> list[Extension]:
-    """Copy the source to BUILD, add the generated codecs, and translate both to C."""
+    """Copy the source to BUILD, and translate it to C."""
     try:
         from mypyc.build import mypycify
     except ImportError as error:
@@ -84,7 +66,6 @@ def compiled_extensions() -> list[Extension]:
     source, target = BUILD / "src", BUILD / "c"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "coterie", source / "coterie")
-    codecs = write_codecs(source)
     allow_subclasses(source)
     back = Path.cwd()
     os.chdir(source)  # tracebacks name files relative to here
@@ -94,10 +75,7 @@ def compiled_extensions() -> list[Extension]:
                 f"--cache-dir={BUILD / 'cache'}",
                 "--config-file=",
                 "--ignore-missing-imports",
-                *(
-                    str(each.relative_to(source))
-                    for each in sorted({*modules(source), *codecs})
-                ),
+                *(str(file.relative_to(source)) for file in modules(source)),
             ],
             opt_level=os.environ.get("COTERIE_OPT_LEVEL", "2"),
             debug_level="0",
@@ -120,16 +98,13 @@ def compiled_extensions() -> list[Extension]:
 def modules(source: Path) -> list[Path]:
     """Return the files of COMPILED without those of INTERPRETED."""
     core = source / "coterie"
-    skipped = [core / each for each in INTERPRETED]
-    found = []
-    for each in COMPILED:
-        files = [core / each] if each.endswith(".py") else (core / each).rglob("*.py")
-        found += [
-            file
-            for file in sorted(files)
-            if file.stat().st_size and not {file, *file.parents} & set(skipped)
-        ]
-    return found
+    skipped = {core / name for name in INTERPRETED}
+    return [
+        file
+        for name in COMPILED
+        for file in sorted((core / name).rglob("*.py"))
+        if file.stat().st_size and not {file, *file.parents} & skipped
+    ]
 
 
 def allow_subclasses(source: Path) -> None:
@@ -148,31 +123,6 @@ def allow_subclasses(source: Path) -> None:
             text, count = re.subn(rf"(?m)^class {each}\b", rf"{mark}\n\g<0>", text)
             assert count == 1, f"{name} has no class {each}"
         file.write_text(text, "utf-8")
-
-
-def write_codecs(source: Path) -> list[Path]:
-    """Write the generated codecs of CODECS; return the files."""
-    sys.path.insert(0, str(source))
-    try:
-        schema = import_module("coterie.wire.schema")
-        generated = import_module("coterie.wire.generated")
-        files = []
-        for path, apis in CODECS.items():
-            name = f"coterie.{path.replace('/', '.')}"
-            classes = [
-                message
-                for message in vars(import_module(name)).values()
-                if isinstance(message, type)
-                and issubclass(message, schema.Message)
-                and message.__module__ == name
-                and message.__name__.startswith(apis)
-            ]
-            file = source / "coterie" / f"{path}_codecs.py"
-            file.write_text(generated.module_source(classes), "utf-8")
-            files.append(file)
-        return files
-    finally:
-        sys.path.remove(str(source))
 
 
 class BuildExt(build_ext):

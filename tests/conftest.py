@@ -31,7 +31,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import coterie
-from coterie.wire.generated import COMPILED
+from coterie.wire.codec import COMPILED
 from tests.support import hangs, kafka_python
 from tests.support.compiled import Patches, make_states_copyable
 from tests.support.environment import isolate

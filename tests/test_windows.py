@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import coterie
-from coterie.wire.generated import COMPILED
+from coterie.wire.codec import COMPILED
 
 WINDOWS = Path(__file__).parent / "support" / "windows"
 TIMEOUT_S = 590

@@ -18,7 +18,7 @@ from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.cli.serve import configure_logging, parse_listener, run_loop
-from coterie.wire.generated import COMPILED
+from coterie.wire.codec import COMPILED
 
 
 def test_help_ends_with_worked_examples(capsys: pytest.CaptureFixture[str]) -> None:

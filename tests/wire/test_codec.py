@@ -15,7 +15,8 @@ from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.primitives import EncodedArray, read_uvarint, write_uvarint
-from coterie.wire.schema import Field, Message
+from coterie.wire.schema import Field, Message, Struct
+from coterie.wire.source import Source
 from tests.wire.hand import int16, int32, text
 from tests.wire.samples import label, sample, served
 
@@ -386,3 +387,10 @@ def test_a_commit_of_200_000_topics_is_within_the_default_limits() -> None:
     assert len(body) < settings.socket_request_without_records_max_bytes
     limit = settings.socket_request_max_elements
     assert decode(m.OffsetCommitRequest, 9, body, 0, limit)[0] == request
+
+
+def test_two_classes_of_one_name_are_refused() -> None:
+    source = Source()
+    source.cls(type("Topic", (Struct,), {}))
+    with pytest.raises(AssertionError, match="two classes named Topic"):
+        source.cls(type("Topic", (Struct,), {}))

@@ -176,7 +176,7 @@ class _Print(argparse.Action):
 def _version_text() -> str:
     from importlib.metadata import version  # slow to import
 
-    from coterie.wire.generated import COMPILED
+    from coterie.wire.codec import COMPILED
 
     build = "compiled" if COMPILED else "pure Python"
     return f"coterie {version('coterie')} ({build})"

@@ -13,12 +13,13 @@ from typing import Any, Final, TypeVar
 
 from coterie.errors import MalformedFrame
 from coterie.wire.compiler import compile_decoder, compile_encoder
-from coterie.wire.generated import find_generated
 from coterie.wire.primitives import Decoder
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
+COMPILED: Final = not __file__.endswith(".py")
+"""Whether this module, and so the core, is compiled (setup.py)."""
 NO_LIMIT: Final = sys.maxsize
 EMBEDDED_ELEMENTS_MAX: Final = 500_000
 """The largest number of elements in bytes that a member sends inside a request, such as
@@ -75,9 +76,7 @@ def decoder(cls: type[Message], version: int) -> Decoder:
     compiled = _decoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version)
-        compiled = find_generated("DECODERS", cls, version) or compile_decoder(
-            cls, version, flexible=version in cls.FLEXIBLE
-        )
+        compiled = compile_decoder(cls, version, flexible=version in cls.FLEXIBLE)
         _decoders[cls, version] = compiled
     return compiled
 
@@ -87,9 +86,7 @@ def encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
     compiled = _encoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version)
-        append_parts = find_generated("ENCODERS", cls, version) or compile_encoder(
-            cls, version, flexible=version in cls.FLEXIBLE
-        )
+        append_parts = compile_encoder(cls, version, flexible=version in cls.FLEXIBLE)
 
         def compiled(value: Any) -> bytes:
             parts: list[bytes] = []

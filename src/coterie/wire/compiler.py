@@ -2,9 +2,7 @@
 
 Each is the source of one Python function, generated from the declaration (schema.py)
 and executed once, so that no declaration is read while a message is decoded or
-encoded. Consecutive fields of fixed width become one `struct.Struct`. A wheel contains
-the same source in files that are compiled to C (generate.py): the annotations are for
-mypyc, which without them takes the type of a variable's first value for its type.
+encoded. Consecutive fields of fixed width become one `struct.Struct`.
 
 The decoder does not check every read: `struct` and indexing raise when they run past
 the end. A slice does not raise, but it moves the position past the end, and `decode` in
@@ -43,8 +41,8 @@ FIXED: Final[Mapping[str, str]] = {
 """The `struct` format of each wire type of fixed width."""
 
 
-DECODER: Final = "(data: bytes, at: int, left: int) -> tuple[Any, int]"
-ENCODER: Final = "(value: Any, parts: list[bytes]) -> None"
+DECODER: Final = "(data, at, left)"
+ENCODER: Final = "(value, parts)"
 
 
 def struct_of(formats: list[str]) -> struct.Struct:
@@ -88,17 +86,9 @@ def _struct_bytes_min(cls: type[Struct], version: int, *, flexible: bool) -> int
 def compile_decoder(cls: type[Struct], version: int, *, flexible: bool) -> Decoder:
     """Compile the decoder of `cls` in one version."""
     source = Source()
-    name = add_decoder(source, cls, version, flexible=flexible)
-    decoder: Decoder = source.execute(name)
-    return decoder
-
-
-def add_decoder(
-    source: Source, cls: type[Struct], version: int, *, flexible: bool
-) -> str:
-    """Add the decoder of `cls` in one version; return the function's name."""
     emitter = _DecodeEmitter(source, version, flexible=flexible)
-    return emitter.finish(emitter.struct(cls))
+    decoder: Decoder = source.execute(emitter.finish(emitter.struct(cls)))
+    return decoder
 
 
 def _add_tagged_decoder(source: Source, declared: Field, version: int) -> str:
@@ -120,7 +110,7 @@ class _DecodeEmitter:
     def finish(self, target: str) -> str:
         self.flush()
         self.lines.add(f"return {target}, at")
-        return self.source.function("decode", DECODER, self.lines.all)
+        return self.source.function("decode", DECODER, self.lines.lines)
 
     def flush(self) -> None:
         """Emit one `unpack` for the fixed fields since the last call."""
@@ -212,7 +202,7 @@ class _DecodeEmitter:
 
     def _length(self, code: str) -> str:
         """Emit the decoding of a length or count; negative for null."""
-        size = self.lines.variable("n", "int")
+        size = self.lines.variable("n")
         if not self.flexible:
             self._run.append((code, size))
             self.flush()
@@ -241,7 +231,7 @@ class _DecodeEmitter:
             return
         self.flush()
         lines = self.lines
-        size = self.lines.variable("n", "int")
+        size = self.lines.variable("n")
         lines.add(f"{size} = data[at]")
         # The common cases first: a length of one byte, and null. The last branch also
         # decodes a null whose varint is longer than necessary.
@@ -318,7 +308,7 @@ class _DecodeEmitter:
 
     def _nullable_struct(self, declared: Field, target: str, *, in_tag: bool) -> None:
         lines = self.lines
-        marker = self.lines.variable("n", "int")
+        marker = self.lines.variable("n")
         self._run.append(("b", marker))
         self.flush()
         # KIP-893: an int8 marker precedes the struct, negative for null. In a tagged
@@ -333,18 +323,10 @@ class _DecodeEmitter:
 def compile_encoder(cls: type[Struct], version: int, *, flexible: bool) -> Encoder:
     """Compile the encoder of `cls` in one version."""
     source = Source()
-    name = add_encoder(source, cls, version, flexible=flexible)
-    encoder: Encoder = source.execute(name)
-    return encoder
-
-
-def add_encoder(
-    source: Source, cls: type[Struct], version: int, *, flexible: bool
-) -> str:
-    """Add the encoder of `cls` in one version; return the function's name."""
     emitter = _EncodeEmitter(source, version, flexible=flexible)
     emitter.struct(cls, "value")
-    return emitter.finish()
+    encoder: Encoder = source.execute(emitter.finish())
+    return encoder
 
 
 def _add_tagged_encoder(source: Source, declared: Field, version: int) -> str:
@@ -364,7 +346,7 @@ class _EncodeEmitter:
 
     def finish(self) -> str:
         self.flush()
-        return self.source.function("encode", ENCODER, self.lines.all)
+        return self.source.function("encode", ENCODER, self.lines.lines)
 
     def flush(self) -> None:
         """Emit one `pack` for the fixed fields since the last call."""
@@ -460,7 +442,7 @@ class _EncodeEmitter:
             self.flush()
             return
         self.flush()
-        count = self.lines.variable("n", "int")
+        count = self.lines.variable("n")
         self.lines.add(f"{count} = {size} + 1")
         self.append(
             f"SMALL_UVARINTS[{count}] if {count} < 128 else write_uvarint({count})"

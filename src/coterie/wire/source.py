@@ -1,4 +1,4 @@
-"""The text of generated functions, without duplicates, and the names it refers to."""
+"""The text of generated functions, and the names it refers to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any, Final
 from coterie.wire.schema import Struct
 
 HEAD: Final = """\
-from __future__ import annotations
-
 from struct import Struct as Layout, pack, unpack_from
-from typing import Any, Final
 
 from coterie.wire.primitives import (
     SMALL_UVARINTS,
@@ -31,19 +28,18 @@ from coterie.wire.primitives import (
     write_uvarint,
 )
 
-new: Final = object.__new__
+new = object.__new__
 """
 """The imports of generated source."""
 
 
 class Source:
-    """The source of generated functions: the constants and classes they refer to, and
-    their own texts, each once."""
+    """The source of generated functions, with the constants and classes they use."""
 
     def __init__(self) -> None:
         self.constants: dict[str, str] = {}
         self.classes: dict[str, type[Struct]] = {}
-        self._functions: dict[str, str] = {}
+        self._functions: list[str] = []
 
     def constant(self, name: str, expression: str) -> str:
         """Define a constant; return its name."""
@@ -57,25 +53,18 @@ class Source:
         return name
 
     def function(self, stem: str, signature: str, lines: list[str]) -> str:
-        """Add a function; return its name. Functions of the same lines are one."""
-        text = f"{signature}:\n" + "\n".join(lines or ["    pass"])
-        name = self._functions.get(text)
-        if name is None:
-            name = self._functions[text] = f"{stem}{len(self._functions)}"
+        """Add a function; return its name."""
+        name = f"{stem}{len(self._functions)}"
+        body = lines or ["    pass"]
+        self._functions.append("\n".join([f"def {name}{signature}:", *body]))
         return name
-
-    def text(self) -> str:
-        """Return the text of all constants and functions."""
-        constants = [
-            f"{name}: Final = {value}" for name, value in self.constants.items()
-        ]
-        functions = [f"\n\ndef {name}{text}" for text, name in self._functions.items()]
-        return "\n".join([*constants, *functions, ""])
 
     def execute(self, name: str) -> Any:
         """Execute the source; return the function with this name."""
         scope: dict[str, Any] = dict(self.classes)
-        exec(HEAD + self.text(), scope)  # noqa: S102 (the source is ours)
+        constants = [f"{each} = {value}" for each, value in self.constants.items()]
+        text = "\n".join([HEAD, *constants, *self._functions, ""])
+        exec(text, scope)  # noqa: S102 (the source is ours)
         return scope[name]
 
 
@@ -83,19 +72,13 @@ class Lines:
     """The lines of one generated function."""
 
     def __init__(self) -> None:
-        self._declarations: list[str] = []
-        self._lines: list[str] = []
+        self.lines: list[str] = []
         self._depth = 1
         self._names = 0
 
-    @property
-    def all(self) -> list[str]:
-        """The lines, after the declarations of variables."""
-        return self._declarations + self._lines
-
     def add(self, line: str) -> None:
         """Append a line at the current indentation."""
-        self._lines.append("    " * self._depth + line)
+        self.lines.append("    " * self._depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -105,9 +88,7 @@ class Lines:
         yield
         self._depth -= 1
 
-    def variable(self, stem: str, type_name: str = "Any") -> str:
-        """Declare a variable; return its name."""
+    def variable(self, stem: str) -> str:
+        """Return the name of a new variable."""
         self._names += 1
-        name = f"{stem}{self._names}"
-        self._declarations.append(f"    {name}: {type_name}")
-        return name
+        return f"{stem}{self._names}"

@@ -48,9 +48,8 @@ from coterie.settings import Settings
 from coterie.testing.invariants import check_classic_group
 from coterie.types import TopicId, TopicName
 from coterie.wire import messages as m
-from coterie.wire.codec import decode, encode
+from coterie.wire.codec import COMPILED, decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.generated import COMPILED
 from coterie.wire.schema import Message, Struct
 
 

@@ -27,8 +27,7 @@ from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.result import Context, Origin, Record, Result
 from coterie.errors import ApiError
 from coterie.wire import messages as m
-from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.generated import COMPILED
+from coterie.wire.codec import COMPILED, NO_LIMIT, decode, encode
 from coterie.wire.plain_commit import read_plain_commit, write_plain_response
 from coterie.wire.record_batch import (
     HEADER_BYTES,
