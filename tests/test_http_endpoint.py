@@ -80,7 +80,7 @@ def run(
         (b"GET /known?a=b HTTP/1.1\r\nHost: x\r\n\r\n", b"200 OK"),
         (b"GET /other HTTP/1.0\r\n\r\n", b"404 Not Found"),
         (b"POST /known HTTP/1.0\r\n\r\n", b"405 Method Not Allowed"),
-        (b"\r\n\r\n", b"405 Method Not Allowed"),
+        (b"\r\n\r\n", b"400 Bad Request"),
         (b"GET /broken HTTP/1.0\r\n\r\n", b"500 Internal Server Error"),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_request_gets_the_response_of_its_path(
     request_: bytes, status: bytes
 ) -> None:
     async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
-        assert (await exchange(request_)).startswith(b"HTTP/1.0 " + status)
+        assert (await exchange(request_)).startswith(b"HTTP/1.1 " + status)
 
     run(work)
 

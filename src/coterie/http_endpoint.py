@@ -1,9 +1,10 @@
-"""An HTTP endpoint of metrics and health, in the event loop of its process.
+"""A small HTTP server of metrics, health and the control API, in an event loop.
 
-The size of a request, the number of connections and the time of each one have fixed
-bounds, and a client that does not read holds one piece of a response, not a copy of it.
-When all connections are in use, a new one replaces the oldest, so that idle connections
-cannot keep a scraper out.
+The size of a request's head, the number of connections and the time of each one have
+fixed bounds, and a client that does not read holds one piece of a response, not a copy
+of it. When all connections are in use, a new one replaces the oldest, so that idle
+connections cannot keep a scraper out. A connection carries one request: a client that
+keeps it open could send its next request just when the server closes it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 """The time from a connection to the end of its response."""
 REQUEST_BYTES_MAX: Final = 8_192
 CONNECTIONS_MAX: Final = 64
+"""The connections that a new one may replace, and as many that were admitted."""
 BACKLOG: Final = 64
 _PIECE_BYTES: Final = 262_144
 
@@ -59,8 +61,24 @@ def json_reply(content: Mapping[str, Any], *, is_ok: bool) -> Reply:
     return Reply(status, json.dumps(content).encode() + b"\n", "application/json")
 
 
+class Request(NamedTuple):
+    """The head of a request, and the connection on which its body follows."""
+
+    method: str
+    path: str
+    query: str
+    headers: Headers
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    deadline: asyncio.Timeout
+    """The end of the time for the request and its response."""
+
+
 class Endpoint:
-    """An HTTP server of GET requests, with a function for each path."""
+    """An HTTP server of GET requests, with a function for each path.
+
+    A subclass may answer other requests in `respond`.
+    """
 
     def __init__(
         self, routes: Mapping[bytes, Route], timeout_s: float = REQUEST_TIMEOUT_S
@@ -69,7 +87,8 @@ class Endpoint:
         self._timeout_s = timeout_s
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.StreamWriter, None] = {}
-        """The open connections, the oldest first."""
+        """The open connections that a new one may replace, the oldest first."""
+        self._admitted: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when the address is unavailable."""
@@ -83,8 +102,31 @@ class Endpoint:
         """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
-        for connection in self._connections:
+        for connection in (*self._connections, *self._admitted):
             connection.close()
+
+    def admit(self, request: Request) -> bool:
+        """Keep the connection of a request until it is answered, whatever connections
+        follow; return False when there are too many such requests."""
+        if len(self._admitted) >= CONNECTIONS_MAX:
+            return False
+        self._connections.pop(request.writer, None)
+        self._admitted.add(request.writer)
+        return True
+
+    async def respond(self, request: Request) -> Reply:
+        """Return the response to a request."""
+        if request.method != "GET":
+            return Reply("405 Method Not Allowed", b"only GET\n")
+        route = self._routes.get(request.path.encode("latin-1"))
+        if route is None:
+            paths = b", ".join(self._routes)
+            return Reply("404 Not Found", b"the paths are " + paths + b"\n")
+        try:
+            return await route(request.headers)
+        except Exception:
+            _LOGGER.exception("a bug in serving %r", request.path)
+            return Reply("500 Internal Server Error", b"see the server's log\n")
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -95,9 +137,20 @@ class Endpoint:
             oldest.transport.abort()
         self._connections[writer] = None
         try:
-            async with asyncio.timeout(self._timeout_s):
-                head = await reader.readuntil(b"\r\n\r\n")
-                for piece in _pieces(await self._reply(head)):
+            async with asyncio.timeout(self._timeout_s) as deadline:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                first, *lines = head.split("\r\n")
+                words = first.split(" ")
+                reply = Reply("400 Bad Request", b"this is not HTTP\n")
+                if len(words) == 3 and words[2].startswith("HTTP/1."):
+                    path, _, query = words[1].partition("?")
+                    headers = _headers(lines)
+                    reply = await self.respond(
+                        Request(
+                            words[0], path, query, headers, reader, writer, deadline
+                        )
+                    )
+                for piece in _pieces(reply):
                     writer.write(piece)
                     await writer.drain()
                 writer.close()
@@ -106,27 +159,14 @@ class Endpoint:
             pass  # the client sent no HTTP request, was too slow or has disconnected
         finally:
             self._connections.pop(writer, None)
+            self._admitted.discard(writer)
             writer.transport.abort()
 
-    async def _reply(self, head: bytes) -> Reply:
-        method, path, *_ = (*head.split(b"\r\n", 1)[0].split(), b"", b"")
-        if method != b"GET":
-            return Reply("405 Method Not Allowed", b"only GET\n")
-        route = self._routes.get(path.partition(b"?")[0])
-        if route is None:
-            paths = b", ".join(self._routes)
-            return Reply("404 Not Found", b"the paths are " + paths + b"\n")
-        try:
-            return await route(_headers(head))
-        except Exception:
-            _LOGGER.exception("a bug in serving %r", path)
-            return Reply("500 Internal Server Error", b"see the server's log\n")
 
-
-def _headers(head: bytes) -> Headers:
+def _headers(lines: Iterable[str]) -> Headers:
     """Return the headers of a request; a repeated one has its values joined."""
     headers: dict[str, str] = {}
-    for line in head.decode("latin-1").split("\r\n")[1:]:
+    for line in lines:
         name, colon, value = line.partition(":")
         if colon:
             name, value = name.strip().lower(), value.strip()
@@ -139,7 +179,7 @@ def _pieces(reply: Reply) -> Iterator[bytes | memoryview]:
     as a whole."""
     body = Body.of(reply.body) if isinstance(reply.body, bytes) else reply.body
     lines = [
-        f"HTTP/1.0 {reply.status}",
+        f"HTTP/1.1 {reply.status}",
         f"Content-Type: {reply.content_type}",
         f"Content-Length: {body.size}",
         *(f"{name}: {value}" for name, value in reply.headers.items()),
@@ -148,5 +188,5 @@ def _pieces(reply: Reply) -> Iterator[bytes | memoryview]:
     yield "\r\n".join((*lines, "", "")).encode()
     for part in body.parts():
         view = memoryview(part)
-        for at in range(0, len(view), _PIECE_BYTES):
-            yield view[at : at + _PIECE_BYTES]
+        for start in range(0, len(view), _PIECE_BYTES):
+            yield view[start : start + _PIECE_BYTES]

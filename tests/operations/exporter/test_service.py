@@ -258,9 +258,9 @@ def test_scrapes_are_served_while_a_poll_runs_and_polling_ends_with_the_service(
         )
         await asyncio.to_thread(polled.wait, 60)
         assert UP.encode() in await get(addresses[0], "/metrics")
-        assert (await get(addresses[0], "/health")).startswith(b"HTTP/1.0 503")
+        assert (await get(addresses[0], "/health")).startswith(b"HTTP/1.1 503")
         assert b"/metrics" in await get(addresses[0], "/")
-        assert (await get(addresses[0], "/other")).startswith(b"HTTP/1.0 404")
+        assert (await get(addresses[0], "/other")).startswith(b"HTTP/1.1 404")
         hold.set()
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coterie import http_endpoint
 from coterie.testing.control import http as control_http
 from coterie.testing.control.http import ControlRequest, ControlServer, Route
 from tests.testing.control.http_client import HttpClient
@@ -54,7 +55,7 @@ def test_a_route_gets_names_query_and_body(http: HttpClient) -> None:
 def test_unknown_routes_and_methods_are_refused(http: HttpClient) -> None:
     assert "GET /v1 lists" in http.error("GET", "/v2/a", 404)["fix"]
     assert http.error("DELETE", "/v1/a", 405)["fix"] == "use GET or POST"
-    http.error("PATCH", "/v1/a", 501)
+    http.error("PATCH", "/v1/a", 405)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_right_token_works_beside_connections_without_one(
     guarded: HttpClient,
 ) -> None:
     with ExitStack() as stack:
-        for number in range(control_http.CONNECTIONS_MAX + 10):
+        for number in range(http_endpoint.CONNECTIONS_MAX + 10):
             other = stack.enter_context(connect(guarded))
             other.sendall(b"POST /v1/a HTTP/1.1\r\n" if number % 2 else b"")
         headers = {"Authorization": "Bearer secret"}
@@ -147,7 +148,7 @@ def test_a_right_token_works_beside_connections_without_one(
 def test_connections_without_a_token_end_no_request_with_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http_endpoint, "CONNECTIONS_MAX", 1)
     is_begun, is_over = threading.Event(), threading.Event()
 
     def wait(request: ControlRequest) -> Any:
@@ -174,7 +175,7 @@ def test_connections_without_a_token_end_no_request_with_one(
 def test_connections_are_limited(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http_endpoint, "CONNECTIONS_MAX", 1)
     with connect(http) as first, connect(http) as second:
         assert first.recv(1) == b""  # a new connection replaces the oldest
         second.sendall(b"GET /v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -182,7 +183,7 @@ def test_connections_are_limited(
 
 
 def test_requests_at_the_same_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http_endpoint, "CONNECTIONS_MAX", 1)
     is_begun, is_over = threading.Event(), threading.Event()
 
     def wait(request: ControlRequest) -> Any:
@@ -195,7 +196,7 @@ def test_requests_at_the_same_time_are_limited(monkeypatch: pytest.MonkeyPatch) 
     waiting = threading.Thread(target=http.send, args=("PUT", "/v1/a"))
     waiting.start()
     assert is_begun.wait(60)
-    assert "1 requests are in progress" in http.error("GET", "/v1/a", 503)["error"]
+    assert "too many requests" in http.error("GET", "/v1/a", 503)["error"]
     is_over.set()
     waiting.join(60)
     server.close()
@@ -212,13 +213,25 @@ def test_a_token_may_have_letters_beyond_ascii(encoding: str) -> None:
     server.close()
 
 
-def test_a_silent_connection_is_closed(
-    http: HttpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(control_http._Handler, "timeout", 0.01)
-    host, _, port = http.address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_http, "READ_S", 0.01)
+    server = ControlServer(ROUTES, "127.0.0.1", 0)
+    server.start()
+    with connect(HttpClient(server.address)) as connection:
         assert connection.recv(1) == b""
+    server.close()
+
+
+def test_a_client_may_wait_for_permission_to_send_a_body(http: HttpClient) -> None:
+    head = (
+        "POST /v1/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with connect(http) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"{}")
+        assert connection.recv(15).startswith(b"HTTP/1.1 201")
 
 
 def test_close_ends_connections_and_threads() -> None:

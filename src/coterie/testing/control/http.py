@@ -1,35 +1,33 @@
-"""A small HTTP server of JSON for one process's tests: routes, bounds and checks.
+"""The HTTP of the control API: routes, and the checks of each request.
 
 It refuses what a web page in a developer's browser could send: requests with another
 Host (DNS rebinding), with an Origin, from another site, or with a body that is not
-application/json. With a token, each request needs `Authorization: Bearer TOKEN`.
-
-Connections whose request did not pass these checks yet cannot block others: when there
-are too many of them, a new one replaces the oldest.
+application/json. With a token, each request needs `Authorization: Bearer TOKEN`. A
+connection whose request did not pass these checks yet cannot block others
+(`http_endpoint.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
-import socket
-import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+
+from coterie.http_endpoint import Endpoint, Reply, Request
+from coterie.loop_thread import LoopThread
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 _DISCARDED_BYTES_MAX: Final = 64 * 1024 * 1024
-CONNECTIONS_MAX: Final = 64
-"""The connections that may be open before their checks, and as many after them."""
 READ_S: Final = 30.0
-"""The longest wait for the bytes of a request."""
+"""The longest time for the bytes of a request, and for those of its response."""
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _LOGGER = logging.getLogger(__name__)
@@ -92,7 +90,7 @@ class Route:
 
 
 class ControlServer:
-    """An HTTP server in threads of its own, from `start` to `close`.
+    """An HTTP server in a thread of its own, from `start` to `close`.
 
     Port 0 is a free port; `address` is the bound one, as HOST:PORT. Without `token`
     requests must be addressed to this machine.
@@ -101,45 +99,86 @@ class ControlServer:
     def __init__(
         self, routes: Sequence[Route], host: str, port: int, token: str | None = None
     ) -> None:
-        self.routes = routes
-        self.token = token
+        self._endpoint = _ControlEndpoint(routes, token)
         self._host = host
         self._port = port
-        self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     @property
     def address(self) -> str:
         """The address of a started server."""
-        assert self._server is not None
-        port = self._server.server_address[1]
-        return f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
 
     def start(self) -> None:
         """Bind and serve. Raises OSError when the address is unavailable."""
-        server = self._server = _Server(self._host, self._port, self)
-        self._thread = threading.Thread(
-            target=server.serve_forever,
-            args=(0.05,),
-            name="coterie-control",
-            daemon=True,
-        )
-        self._thread.start()
+        self._thread = LoopThread("coterie-control")
+        try:
+            starting = self._endpoint.start(self._host, self._port)
+            self._port = self._thread.wait(starting)
+        except BaseException:
+            self._thread.close()
+            raise
 
     def close(self) -> None:
         """Close the socket and all connections. May be repeated."""
-        server, thread, self._server = self._server, self._thread, None
-        if server is not None and thread is not None:
-            server.shutdown()
-            thread.join()
-            server.abort()
-            server.server_close()
 
-    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        async def close() -> None:
+            self._endpoint.close()
+
+        if self._thread is not None and not self._thread.is_closed:
+            self._thread.wait(close())
+            self._thread.close()
+
+
+class _ControlEndpoint(Endpoint):
+    """The routes of the control API. Each runs in a thread of its own, as it may wait
+    for minutes; the threads do not keep the process alive."""
+
+    def __init__(self, routes: Sequence[Route], token: str | None) -> None:
+        super().__init__({}, READ_S)
+        self._all_routes = routes
+        self._token = token
+
+    async def respond(self, request: Request) -> Reply:
+        """Return the response of a route, or why the request is refused."""
+        try:
+            self._check_site(request)
+            self._check_token(request)
+            if not self.admit(request):
+                raise Refused(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    "too many requests are in progress",
+                    "send the request again when one of them has ended",
+                )
+            route, names = self._find(request.method, request.path)
+            body = await _read_body(request)
+            query = dict(urllib.parse.parse_qsl(request.query, keep_blank_values=True))
+            control_request = ControlRequest(names, query, body)
+            request.deadline.reschedule(None)
+            content = await _in_thread(lambda: route.handle(control_request))
+            status = route.status
+        except Refused as refused:
+            status, content = refused.status, _error(str(refused), refused.fix)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise  # the client has disconnected
+        except Exception:
+            _LOGGER.exception("a bug in %s %s", request.method, request.path)
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            content = _error("internal error", "the server's log has the stack trace")
+        request.deadline.reschedule(asyncio.get_running_loop().time() + READ_S)
+        headers = {"Cache-Control": "no-store"}
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
+        data = json.dumps(content).encode() + b"\n"
+        line = f"{status.value} {status.phrase}"
+        return Reply(line, data, "application/json", headers)
+
+    def _find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """Return the route of a request. Raises Refused with 404 or 405."""
         parts = [urllib.parse.unquote(part) for part in path.rstrip("/").split("/")]
         methods = []
-        for route in self.routes:
+        for route in self._all_routes:
             names = route.match(parts)
             if names is not None:
                 if route.method == method:
@@ -157,157 +196,28 @@ class ControlServer:
             "GET /v1 lists the routes",
         )
 
-
-class _Server(ThreadingHTTPServer):
-    """The sockets of a `ControlServer`."""
-
-    # On Windows the option lets another process listen on the same port.
-    allow_reuse_address = sys.platform != "win32"
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, host: str, port: int, control: ControlServer) -> None:
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        self.control = control
-        self._unchecked: dict[socket.socket, None] = {}
-        """The connections whose request is not checked yet, the oldest first."""
-        self._admitted: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        super().__init__((host, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            if len(self._unchecked) >= CONNECTIONS_MAX:
-                oldest = next(iter(self._unchecked))
-                del self._unchecked[oldest]
-                _end(oldest)
-            self._unchecked[request] = None
-        super().process_request(request, client_address)
-
-    def admit(self, request: socket.socket) -> None:
-        """Keep the connection of a request that passed the checks. Raises Refused."""
-        with self._lock:
-            if len(self._admitted) >= CONNECTIONS_MAX:
-                raise Refused(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    f"{CONNECTIONS_MAX} requests are in progress",
-                    "send the request again when one of them has ended",
-                )
-            self._unchecked.pop(request, None)
-            self._admitted.add(request)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._unchecked.pop(request, None)
-            self._admitted.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a connection that failed, as one that the client has reset."""
-        _LOGGER.debug("a connection of the control API failed", exc_info=True)
-
-    def abort(self) -> None:
-        """Close the connections whose requests are not answered yet."""
-        with self._lock:
-            for each in (*self._unchecked, *self._admitted):
-                _end(each)
-
-
-def _end(connection: socket.socket) -> None:
-    """Make a connection's thread see its end."""
-    with suppress(OSError):  # the client has closed it
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-@dataclass
-class _Reply:
-    status: HTTPStatus
-    content: Any
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """One connection, which carries one request."""
-
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    server_version = "coterie"
-    sys_version = ""
-    timeout = READ_S
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PUT(self) -> None:
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        self._serve()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        _LOGGER.debug("%s %s", self.address_string(), format % args)
-
-    def send_error(
-        self, code: int, message: str | None = None, explain: str | None = None
-    ) -> None:
-        """Respond to a request that the standard library refuses."""
-        status = HTTPStatus(code)
-        fix = explain or "send GET, POST, PUT or DELETE by HTTP/1.1"
-        self.request_version = self.protocol_version  # it may not be parsed
-        self._send(_Reply(status, _error(message or status.phrase, fix)))
-
-    def _serve(self) -> None:
-        try:
-            reply = self._reply()
-        except Refused as refused:
-            reply = _Reply(refused.status, _error(str(refused), refused.fix))
-            if refused.status is HTTPStatus.UNAUTHORIZED:
-                reply.headers["WWW-Authenticate"] = "Bearer"
-        except Exception:
-            _LOGGER.exception("a bug in %s %s", self.command, self.path)
-            content = _error("internal error", "the server's log has the stack trace")
-            reply = _Reply(HTTPStatus.INTERNAL_SERVER_ERROR, content)
-        self._send(reply)
-
-    def _reply(self) -> _Reply:
-        control = self.server.control
-        self._check_site(control)
-        self._check_token(control)
-        self.server.admit(self.connection)
-        path, _, query = self.path.partition("?")
-        route, names = control.find(self.command, path)
-        body = self._body()
-        pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
-        content = route.handle(ControlRequest(names, dict(pairs), body))
-        return _Reply(route.status, content)
-
-    def _check_site(self, control: ControlServer) -> None:
+    def _check_site(self, request: Request) -> None:
         """Refuse requests that a web page of another site makes in a browser."""
-        site = self.headers.get("Sec-Fetch-Site", "none")
-        host = urllib.parse.urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        if "Origin" in self.headers or site not in {"none", "same-origin"}:
+        site = request.headers.get("sec-fetch-site", "none")
+        host = urllib.parse.urlsplit(f"//{request.headers.get('host', '')}").hostname
+        if "origin" in request.headers or site not in {"none", "same-origin"}:
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 "requests of web pages are refused",
                 "send the request from a program, without the header Origin",
             )
-        if control.token is None and host not in _LOCAL_HOSTS:
+        if self._token is None and host not in _LOCAL_HOSTS:
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 f"the host {host!r} is not this machine",
                 "use http://127.0.0.1, or start the server with a control token",
             )
 
-    def _check_token(self, control: ControlServer) -> None:
-        if control.token is None:
+    def _check_token(self, request: Request) -> None:
+        if self._token is None:
             return
-        wanted = f"Bearer {control.token}".encode()
-        sent = self.headers.get("Authorization", "")
+        wanted = f"Bearer {self._token}".encode()
+        sent = request.headers.get("authorization", "")
         # Headers are read as ISO 8859-1; most clients send a token as UTF-8.
         if not any(
             hmac.compare_digest(sent.encode(encoding), wanted)
@@ -319,58 +229,65 @@ class _Handler(BaseHTTPRequestHandler):
                 "send the header Authorization: Bearer TOKEN",
             )
 
-    def _body(self) -> Mapping[str, Any]:
-        """Read the body, a JSON object; an absent one is empty."""
-        length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not length.isdecimal():
-            raise Refused(
-                HTTPStatus.LENGTH_REQUIRED,
-                "the body has no Content-Length",
-                "send the body in one piece, with its length",
-            )
-        if int(length) > BODY_BYTES_MAX:
-            self._discard(min(int(length), _DISCARDED_BYTES_MAX))
-            raise Refused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the body has {length} bytes, more than {BODY_BYTES_MAX}",
-                "send several requests",
-            )
-        if int(length) == 0:
-            return {}
-        if self.headers.get_content_type() != "application/json":
-            raise Refused(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                "the body is not application/json",
-                "send the header Content-Type: application/json",
-            )
+
+async def _read_body(request: Request) -> Mapping[str, Any]:
+    """Read the body, a JSON object; an absent one is empty."""
+    headers = request.headers
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not (length.isascii() and length.isdecimal()):
+        raise Refused(
+            HTTPStatus.LENGTH_REQUIRED,
+            "the body has no Content-Length",
+            "send the body in one piece, with its length",
+        )
+    size = int(length)
+    if size > BODY_BYTES_MAX:
+        await _discard(request, min(size, _DISCARDED_BYTES_MAX))
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"the body has {size} bytes, more than {BODY_BYTES_MAX}",
+            "send several requests",
+        )
+    if size == 0:
+        return {}
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "the body is not application/json",
+            "send the header Content-Type: application/json",
+        )
+    if headers.get("expect", "").lower() == "100-continue":
+        request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    data = await request.reader.readexactly(size)
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"the body is not JSON: {error}", "correct it") from None
+    if not isinstance(body, dict):
+        raise bad_request("the body is not a JSON object", 'send {"name": value}')
+    return body
+
+
+async def _discard(request: Request, size: int) -> None:
+    """Read a part of the body: clients read the response after they have sent."""
+    while size > 0 and (data := await request.reader.read(min(size, 65_536))):
+        size -= len(data)
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Return the result of `work` in a new thread."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
         try:
-            body = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError) as error:
-            raise bad_request(f"the body is not JSON: {error}", "correct it") from None
-        if not isinstance(body, dict):
-            raise bad_request("the body is not a JSON object", 'send {"name": value}')
-        return body
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
 
-    def _discard(self, size: int) -> None:
-        """Read a part of the body: clients read the response after they have sent."""
-        while size > 0 and (data := self.rfile.read(min(size, 65_536))):
-            size -= len(data)
-
-    def _send(self, reply: _Reply) -> None:
-        """Send a response and close the connection: a client that keeps it open could
-        send its next request just when the server closes it."""
-        data = json.dumps(reply.content).encode() + b"\n"
-        self.close_connection = True
-        self.send_response(reply.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Connection", "close")
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":  # which is refused without a body
-            self.wfile.write(data)
+    threading.Thread(target=run, name="coterie-control", daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 def _error(message: str, fix: str) -> dict[str, Any]:
