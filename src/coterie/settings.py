@@ -75,7 +75,7 @@ class Settings:
     """Group protocols that are served."""
     group_consumer_client_assignors_enable: bool = False
     """Coterie only: whether members may compute assignments (KIP-848, Client Side
-    Mode; E13)."""
+    Mode)."""
 
     # Committed offsets.
     offset_metadata_max_bytes: int = 4_096
@@ -157,7 +157,7 @@ class Settings:
     """Whether a resource without ACL bindings is open to every principal."""
     acl_delete_implies_describe: bool = True
     """Coterie only: whether an allowed DELETE implies DESCRIBE, as in Kafka's
-    authorizer; the text of KIP-229 says that it does not (D-31)."""
+    authorizer; the text of KIP-229 says that it does not."""
 
     # Connections.
     socket_request_max_bytes: int = 104_857_600

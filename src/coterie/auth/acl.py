@@ -84,7 +84,7 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations of each resource type, besides ALL (D-33)."""
+"""The operations of each resource type, besides ALL."""
 
 
 class Principal(NamedTuple):

@@ -1,13 +1,12 @@
 """Authorizers: `AllowAll`, and `AclAuthorizer` with the rules of Kafka's
 StandardAuthorizer.
 
-The rules of `AclAuthorizer` (KIP-11, KIP-290, and KIP-229 as Kafka implements it,
-D-31):
+The rules of `AclAuthorizer` (KIP-11, KIP-290, and KIP-229 as Kafka implements it):
 
 - a super user is allowed everything;
 - a matching DENY binding takes precedence over all ALLOW bindings;
 - an allowed operation may imply another one (`IMPLIED_BY`); a denied one implies
-  nothing, except that ALL denies every operation (D-32);
+  nothing, except that ALL denies every operation;
 - a resource that no binding matches is denied to everyone, unless
   `allow.everyone.if.no.acl.found` is set.
 
@@ -57,7 +56,7 @@ class Authorizer(Protocol):
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Return whether the operation on the named resource is allowed (E27)."""
+        """Return whether the operation on the named resource is allowed."""
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
@@ -67,8 +66,8 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """An authorizer that allows every operation, as Kafka does without an authorizer
-    (D-35)."""
+    """An authorizer that allows every operation, as Kafka does without an
+    authorizer."""
 
     version = 0
 
@@ -95,7 +94,7 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
-"""An operation is allowed when one of these is (D-30, D-31)."""
+"""An operation is allowed when one of these is."""
 
 _CACHED_DECISIONS_MAX: Final = 10_000
 _CACHED_NAME_LENGTH_MAX: Final = 256
@@ -187,7 +186,7 @@ class AclAuthorizer:
 
     `replay` and `clear` update the bindings from the catalog's entries. With
     `delete_implies_describe` false, an allowed DELETE does not imply DESCRIBE: the rule
-    in the text of KIP-229 (D-31).
+    in the text of KIP-229.
     """
 
     def __init__(
@@ -263,7 +262,7 @@ class AclAuthorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Return whether the operation on the named resource is allowed (E27)."""
+        """Return whether the operation on the named resource is allowed."""
         question = context, operation, resource_type, name
         decision = self._decisions.get(question)
         if decision is None:

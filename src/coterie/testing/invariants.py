@@ -132,7 +132,7 @@ def check_consumer_group(group: ConsumerGroup) -> None:
 
 def _check_computation(group: ConsumerGroup) -> None:
     """Assert that the computing member exists and that its target assignment is still
-    awaited (E13).
+    awaited.
     """
     computation = group.computation
     if computation is None or not computation.member_id:

@@ -1,9 +1,9 @@
 """The APIs and the versions of each that are advertised and served.
 
 `ADVERTISED` is the content of ApiVersions responses. It follows Apache Kafka 4.3, with
-the old minimum versions that librdkafka requires (G4-03, G4-13). The versions served
+the old minimum versions that librdkafka requires. The versions served
 are those that the message classes declare: a version that is advertised but not
-declared (Produce 0 to 2, F6-08) closes the connection when it is used, as in Kafka.
+declared (Produce 0 to 2) closes the connection when it is used, as in Kafka.
 
 A message module is imported on first use of its API, so that a command which needs
 three APIs does not import forty.
@@ -152,8 +152,7 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: Versions(0, 0),
 }
 """The two APIs of KIP-848 to which Kafka never gave a key. Coterie's keys are far above
-Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set
-(E13-40).
+Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 """
 
 IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}

@@ -148,7 +148,7 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
     INVALID_ASSIGNMENT = 16384
-    """Named by KIP-848, not numbered by Kafka: the number is Coterie's (E13-40)."""
+    """Named by KIP-848, not numbered by Kafka: the number is Coterie's."""
 
     @classmethod
     def read(cls, number: int) -> ErrorCode:

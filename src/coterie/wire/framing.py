@@ -5,7 +5,7 @@ version and correlation id, then the client id (never compact, from header v1 on
 tagged fields (header v2, when the request's version is flexible). A response begins
 with the correlation id and, when flexible, tagged fields (header v1). An ApiVersions
 response always has header v0, so that a client whose version was not supported can
-still read it (G1-02).
+still read it.
 """
 
 from __future__ import annotations

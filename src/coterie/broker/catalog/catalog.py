@@ -125,7 +125,7 @@ class Catalog:
             self.on_unknown_topic()
 
     def topic_names(self) -> Iterable[TopicName]:
-        """Return the names of all topics, internal ones included (E14-09)."""
+        """Return the names of all topics, internal ones included."""
         return self.topics.keys()
 
     def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
@@ -197,7 +197,7 @@ class Catalog:
         return Entry(EntryKind.TOPIC, new.name, topic.to_value())
 
     def create_offsets_topic(self, fresh_id: TopicId) -> Entry:
-        """Return the entry of `__consumer_offsets`, configured as in Kafka (H-122)."""
+        """Return the entry of `__consumer_offsets`, configured as in Kafka."""
         new = NewTopic(
             name=OFFSETS_TOPIC,
             partition_count=self.settings.offsets_topic_num_partitions,

@@ -1,9 +1,9 @@
-"""Configurations of groups (KIP-848, E21).
+"""Configurations of groups (KIP-848).
 
-A group may have configurations before it exists and after it is deleted (E21-02, D-20).
-The default of a group's configuration is the server's setting (E21-06). The names are
-those of the Kafka releases, not those of the KIP (I-10); an unknown name is rejected,
-not stored (E21-12).
+A group may have configurations before it exists and after it is deleted.
+The default of a group's configuration is the server's setting. The names are
+those of the Kafka releases, not those of the KIP; an unknown name is rejected,
+not stored.
 
 Those of share groups and streams groups are stored without effect, as this server has
 no such groups: a tool that sets them for all its groups works with both servers.
@@ -188,7 +188,7 @@ class GroupConfigs:
 
         Raises ApiError INVALID_REQUEST for an empty group id, INVALID_CONFIG for an
         unknown name that is set, or a value that is malformed, out of range or in
-        conflict with another value of the group (E21-06, E21-07).
+        conflict with another value of the group.
         """
         check_group_name(group_id)
         own = dict(self.own(group_id))

@@ -20,7 +20,7 @@ CATALOG_TOPIC_ID: Final[TopicId] = bytes(15) + b"\x01"
 """Kafka's reserved id one, which no topic has."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 OFFSETS_TOPIC_REPLICAS: Final = 3
-"""Fewer when there are fewer nodes (E22-06)."""
+"""Fewer when there are fewer nodes."""
 OFFSETS_TOPIC_SEGMENT_BYTES: Final = 104_857_600
 """Kafka's default of `offsets.topic.segment.bytes`."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
@@ -100,7 +100,7 @@ def is_usable_id(topic_id: TopicId) -> bool:
     """Return whether a random id may be used for a topic.
 
     Reserved ids are not used, nor an id whose text form (URL-safe base64) starts with a
-    dash, which command lines would parse as an option (G1-10).
+    dash, which command lines would parse as an option.
     """
     return topic_id not in _RESERVED_IDS and topic_id[0] >> 2 != 62
 

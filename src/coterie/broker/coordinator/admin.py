@@ -3,13 +3,13 @@
 - ListGroups, key 16: all groups of one shard. v4 filters by state, v5 by type.
 - DescribeGroups, key 15, for one classic group. v4 has instance ids. v6 returns
   GROUP_ID_NOT_FOUND where older versions describe an unknown group, or one of another
-  type, as Dead without an error (KIP-1043, C-21). Our tagged fields of KIP-181
+  type, as Dead without an error (KIP-1043). Our tagged fields of KIP-181
   (generation, leader, subscription and protocols of each member) are filled in every
   state of the group, for requests that ask for them. They contain no member metadata
-  in bytes, which stays hidden until the group is stable (C-23).
+  in bytes, which stays hidden until the group is stable.
 - ConsumerGroupDescribe, key 69, for one consumer group. v1 has the type of each member
   (KIP-1099). The response has only the name of the preferred assignor, as in Apache
-  Kafka (E16-02).
+  Kafka.
 - DeleteGroups, key 42, for one group and its offsets (KIP-229). v3 has an error message
   for each group (KIP-1331).
 """
@@ -51,7 +51,7 @@ def list_groups(state: State, request: m.ListGroupsRequest, context: Context) ->
 
     Filters are compared without regard to case, states also without spaces around
     them. The values of one filter are alternatives, and an unknown value
-    matches nothing (E28-02).
+    matches nothing.
     """
     states = {trim(value).lower() for value in request.states_filter}
     types = {value.lower() for value in request.types_filter}
@@ -94,7 +94,7 @@ def _listed_groups(state: State) -> Iterator[m.ListedGroup]:
 # -------------------------------------------------------------- DescribeGroups
 
 NOT_FOUND_SINCE: Final = 6
-"""The version of DescribeGroups from which an unknown group is an error (C-21)."""
+"""The version of DescribeGroups from which an unknown group is an error."""
 
 
 class DescribeGroup(NamedTuple):
@@ -108,7 +108,7 @@ def describe_group(state: State, request: DescribeGroup, context: Context) -> Re
     """Describe a classic group.
 
     The protocol and the members' metadata are part of the response only when the group
-    is Stable. The assignments are those of the last generation in every state (C-23).
+    is Stable. The assignments are those of the last generation in every state.
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, from v6 on.
@@ -181,7 +181,7 @@ def _described_classic_member(
 def _add_private_fields(
     described: m.DescribedGroup, group: ClassicGroup, protocol: str | None
 ) -> None:
-    """Add the fields of KIP-181's draft (C-02, C-03)."""
+    """Add the fields of KIP-181's draft."""
     described.generation_id = group.generation
     described.leader_id = group.leader_id
     members = zip(described.members, group.members.values(), strict=True)
@@ -210,7 +210,7 @@ def _subscribed_topics(
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-"""The types of members (E16-03)."""
+"""The types of members."""
 
 
 class DescribeConsumerGroup(NamedTuple):
@@ -225,9 +225,9 @@ def describe_consumer_group(
     """Describe a consumer group.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND, also for a classic group (E16-04);
+        ApiError: GROUP_ID_NOT_FOUND, also for a classic group;
             TOPIC_AUTHORIZATION_FAILED when DESCRIBE on one of the group's topics is
-            denied; the response then has only the error (E16-06a).
+            denied; the response then has only the error.
     """
     group_id = request.group_id
     group = state.consumer_groups.get(group_id)
@@ -302,7 +302,7 @@ def _described_member(
 def _owned(member: Member) -> Target:
     """Return the member's partitions, including those it has yet to revoke.
 
-    Until it has revoked them no other member owns them (E16-10).
+    Until it has revoked them no other member owns them.
     """
     owned: dict[TopicId, frozenset[int]] = {}
     for assigned in (member.assigned, member.pending_revocation):
@@ -314,7 +314,7 @@ def _owned(member: Member) -> Target:
 def _described_assignment(
     partitions: Mapping[TopicId, Iterable[int]], topics: TopicView
 ) -> m.DescribedAssignment:
-    # A deleted topic has no name and is left out (E16-11).
+    # A deleted topic has no name and is left out.
     named = ((topic, topics.topic_name(topic)) for topic in partitions)
     return m.DescribedAssignment(
         topic_partitions=[
@@ -339,10 +339,10 @@ class DeleteGroup(NamedTuple):
 def delete_group(state: State, request: DeleteGroup, context: Context) -> Result:
     """Write tombstones for the group's offsets and for the group, in one batch.
 
-    Offsets of open transactions are deleted too (D-12, D-15).
+    Offsets of open transactions are deleted too.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (D-14).
+        ApiError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
     """
     group_id = request.group_id
     group = state.group(group_id)

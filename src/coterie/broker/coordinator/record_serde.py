@@ -1,7 +1,7 @@
 """Encode and decode the records of `__consumer_offsets` in Kafka's format.
 
 A key is an int16 record type and the key's struct; a value is an int16 version and the
-value's struct; a tombstone has no value (E22-01, E22-02). `Record.version` is the
+value's struct; a tombstone has no value. `Record.version` is the
 version its value is encoded in. Type 0 is decoded like type 1, and never written.
 """
 
@@ -59,7 +59,7 @@ TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
     ),
     16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 }
-"""The classes of key and value by record type (E22-01)."""
+"""The classes of key and value by record type."""
 
 BARRIER_TYPE: Final = 0x7C01
 """The type of records that mark a new writer of the partition and contain no state of
@@ -113,7 +113,7 @@ def is_barrier(key: bytes | None) -> bool:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
-    """Return the record, or None when its type is unknown (E22-04).
+    """Return the record, or None when its type is unknown.
 
     Raises:
         LogCorrupt: The record is of a known type and cannot be decoded.

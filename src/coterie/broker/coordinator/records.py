@@ -107,7 +107,7 @@ class ConsumerGroupPartitionMetadataValue(Message, versions="0", flexible="0+"):
 
 
 # Type 5: a member of a consumer group and its subscription. The field `assignors` holds
-# KIP-848's client-side assignors, which Kafka's schema lacks (E13-42).
+# KIP-848's client-side assignors, which Kafka's schema lacks.
 
 
 class ConsumerGroupMemberMetadataKey(Message, versions="0"):
@@ -162,7 +162,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, versions="0", flexible
 
 
 # Type 7: the target assignment of one member. The fields `error` and `metadata_*`
-# belong to KIP-848's client-side assignors, which Kafka's schema lacks (E13-42).
+# belong to KIP-848's client-side assignors, which Kafka's schema lacks.
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, versions="0"):

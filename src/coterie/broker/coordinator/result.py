@@ -35,7 +35,7 @@ class TopicView(Protocol):
         """Return the name of a topic; None for an unknown id."""
 
     def topic_names(self) -> Iterable[TopicName]:
-        """Return the names of all topics, internal ones included (E14-09)."""
+        """Return the names of all topics, internal ones included."""
 
     def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
         """Return the racks of each partition of a topic; empty if unknown."""
@@ -58,8 +58,7 @@ class Session(NamedTuple):
 
 
 class GroupConfigView(Protocol):
-    """The configuration of groups: a group's own value, or else the broker's
-    (E21-06)."""
+    """The configuration of groups: a group's own value, or else the broker's."""
 
     @property
     def version(self) -> int:
@@ -88,10 +87,10 @@ def never_changed() -> int:
 class CoordinatorEnvironment(NamedTuple):
     """The arguments of a handler that are the same for every request of a process.
 
-    `assignors` are the configured server-side assignors by name, the default first
-    (E12-03). `new_id` returns the random end of a member id of the classic protocol,
-    `new_uuid` the sixteen bytes of a random UUID. `wall_ahead_ms` returns the system
-    time less `Context.now_ms`: it was set, or the machine was suspended.
+    `assignors` are the configured server-side assignors by name, the default first.
+    `new_id` returns the random end of a member id of the classic protocol, `new_uuid`
+    the sixteen bytes of a random UUID. `wall_ahead_ms` returns the system time less
+    `Context.now_ms`: it was set, or the machine was suspended.
     """
 
     settings: Settings
@@ -108,7 +107,7 @@ class Context(NamedTuple):
 
     `api_version` is -1 for an internal request, such as a timer's. `client_host` has
     Kafka's leading slash ("/127.0.0.1"). `may_describe` is the authorization check of
-    DESCRIBE on a topic for the client (E14-08).
+    DESCRIBE on a topic for the client.
     """
 
     environment: CoordinatorEnvironment

@@ -113,7 +113,7 @@ def _by_group_type(classic: _Handler, consumer: _Handler) -> _Handler:
     """Return a handler that dispatches on the type of the request's group.
 
     Members of the classic protocol may be in a consumer group during a migration
-    (KIP-848, E20.3). An unknown group is handled as a classic one.
+    (KIP-848). An unknown group is handled as a classic one.
     """
 
     def handle(state: State, request: Any, context: Context) -> Result:
@@ -344,14 +344,14 @@ class Shard:
         commit: bool,
         log_offset: LogOffset,
     ) -> None:
-        """End a producer's transaction: commit or drop its offsets (E17-16)."""
+        """End a producer's transaction: commit or drop its offsets."""
         ended = offset_replay.replay_marker(self.state, producer_id, commit=commit)
         self.changed.update(ended)
 
     def after_load(self, context: Context) -> Result:
         """Return the result of the end of loading: all timers, and rebalances.
 
-        A classic group that is larger than `group.max.size` rebalances (E19-17).
+        A classic group that is larger than `group.max.size` rebalances.
         """
         groups = self.state.classic_groups.values()
         self._snapshot_offsets.clear()
@@ -364,8 +364,7 @@ class Shard:
         return _combined([*loaded, Result(timers=(sweep,))])
 
     def resign(self) -> tuple[Reply, ...]:
-        """Fail all parked requests with NOT_COORDINATOR; the groups become Dead
-        (E19-16).
+        """Fail all parked requests with NOT_COORDINATOR; the groups become Dead.
 
         The shard must not be used afterwards.
         """

@@ -40,7 +40,7 @@ class State:
     offsets: Offsets = field(default_factory=Offsets)
 
     def ensure_group(self, group_id: GroupId) -> None:
-        """Create a simple group for a commit to an unknown group (E17-06)."""
+        """Create a simple group for a commit to an unknown group."""
         if group_id not in self.classic_groups and group_id not in self.consumer_groups:
             self.classic_groups[group_id] = ClassicGroup(group_id)
 

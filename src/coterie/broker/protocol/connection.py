@@ -9,8 +9,8 @@
 Rules of this file: requests are decoded one at a time, when they are handled, so the
 caller can stop after any of them; a request waits until all earlier ones have their
 responses, except for the APIs of `CONCURRENT`; responses are sent in the order of their
-requests, whatever the order in which they are given (G1-05); a malformed or unsupported
-request ends the connection, after the responses to the requests before it (G1-04); no
+requests, whatever the order in which they are given; a malformed or unsupported
+request ends the connection, after the responses to the requests before it; no
 method waits or reads a clock.
 """
 
@@ -64,7 +64,7 @@ def _request_layout(key: int, version: int, release: Release | None) -> _Request
     if not _is_served(api, version, release):
         raise MalformedFrame(f"{api.key.title} v{version} is not served")
     flexible = version in api.request.FLEXIBLE
-    tagged = flexible and key != ApiKey.API_VERSIONS  # G1-02
+    tagged = flexible and key != ApiKey.API_VERSIONS
     return _RequestLayout(api.request, flexible, tagged)
 
 
@@ -323,7 +323,7 @@ class Connection:
 
     def respond(self, request: Request, response: Message | bytes | None) -> None:
         """Queue the response to a request, which may be encoded already; None means
-        that the request has no response (G1-06). A response that cannot be encoded is a
+        that the request has no response. A response that cannot be encoded is a
         bug: the error is not caught.
         """
         assert request.frame is None, "answered twice"
@@ -456,7 +456,7 @@ class Connection:
 
     def _refuse_api_versions(self, correlation_id: int) -> None:
         """Respond to an ApiVersions request of an unknown version in the v0 layout,
-        with the versions that are served, so that the client can retry (G1-03).
+        with the versions that are served, so that the client can retry.
         """
         release = self._release
         known = ADVERTISED if release is None else release.versions

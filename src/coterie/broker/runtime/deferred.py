@@ -38,7 +38,7 @@ class Caller(Protocol):
         """The client's address, as in "/127.0.0.1"."""
 
     def may_describe(self, topic: TopicName) -> bool:
-        """Return whether DESCRIBE on a topic is authorized (E14-08)."""
+        """Return whether DESCRIBE on a topic is authorized."""
 
 
 Lease = Callable[[], bool]
@@ -74,8 +74,7 @@ class DeferredResponses:
 
     When the write is durable, the listeners are called first with the new bytes of each
     partition. When it fails, or takes longer than `timeout_ms`, or `lease` returns
-    False by then, `fail` is called for each pending request instead of its response
-    (E23-09).
+    False by then, `fail` is called for each pending request instead of its response.
     """
 
     def __init__(

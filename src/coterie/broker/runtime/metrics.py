@@ -1,6 +1,6 @@
-"""Counters of the coordinator (E26).
+"""Counters of the coordinator.
 
-Results are counted when they are written; a replay at load counts nothing (E26-01a).
+Results are counted when they are written; a replay at load counts nothing.
 With metrics enabled the partitions assigned to each consumer group member are tracked
 too, and during a rebalance which member revoked a partition and when. A server without
 metrics tracks nothing.
@@ -62,7 +62,7 @@ class Metrics:
         """The number of generations of classic groups that the leader's SyncGroup
         completed."""
         self.consumer_rebalances = 0
-        """The number of group epoch bumps, except by a leave or a fence (E6-31)."""
+        """The number of group epoch bumps, except by a leave or a fence."""
         self.partitions_moved = 0
         """The number of partitions that were assigned to another member than before."""
         self._observe_rebalance = observe_rebalance
@@ -98,7 +98,7 @@ class Metrics:
                 if type(key) is _CurrentKey:
                     self._count_assignment(key, record.value, now_ms)
         # An upgrade writes the group with its current epoch and then bumps it. A
-        # request bumps an epoch at most once (E6-30).
+        # request bumps an epoch at most once.
         self.consumer_rebalances += any(groups.values()) and _is_counted(request)
         for group_id, is_bumped in groups.items():
             self._track_rebalance(state, group_id, now_ms, is_bumped=is_bumped)
@@ -165,7 +165,7 @@ class Metrics:
 
 
 def _is_counted(request: Any) -> bool:
-    """Return whether Kafka counts a bump by this request (E6-31).
+    """Return whether Kafka counts a bump by this request.
 
     Bumps by leaves and fences are not counted. A bump by a resolved regular expression
     is counted, because a heartbeat subscribed by the expression.

@@ -3,7 +3,7 @@
 For each request: call the handler, apply the volatile changes, replay the records,
 stage them as one batch and set the timers. The response is sent when that batch and all
 earlier writes of the shard are durable. A request that writes nothing waits for the
-writes it may have read (E23-05).
+writes it may have read.
 
 There are three kinds of failure. An ApiError is a response of the protocol. A failed
 flush reloads from the log every shard that had records in it. Any other exception in a
@@ -178,7 +178,7 @@ class Runtime:
         return deferred
 
     def shard_of(self, group_id: GroupId) -> int:
-        """Return the index of a group's shard (B-16)."""
+        """Return the index of a group's shard."""
         count = len(self.shards) or self._settings.offsets_topic_num_partitions
         return partition_for(group_id, count)
 
@@ -190,9 +190,9 @@ class Runtime:
         """Handle a request in a shard; `respond` is called once, now or later.
 
         While the shard is loading, the response is COORDINATOR_LOAD_IN_PROGRESS, but a
-        classic heartbeat succeeds (H-121a). From a stopped or unassigned shard, and
+        classic heartbeat succeeds. From a stopped or unassigned shard, and
         after the end of the lease, it is NOT_COORDINATOR, and before `start`
-        COORDINATOR_NOT_AVAILABLE (H-112).
+        COORDINATOR_NOT_AVAILABLE.
         """
         self._ticket += 1
         context = self.context_of(caller, self._ticket)
@@ -323,7 +323,7 @@ class Runtime:
     # Events.
 
     def broadcast(self, event: Any) -> None:
-        """Handle an event, such as a topic's deletion, in every shard (E23-14).
+        """Handle an event, such as a topic's deletion, in every shard.
 
         A shard that is loading or stopped handles it once it is loaded.
         """
@@ -453,8 +453,7 @@ class Runtime:
     ) -> None:
         """Apply the changes, replay the records and stage them as one batch.
 
-        Raises ApiError, before anything has changed, when the batch is too large
-        (E23-06b).
+        Raises ApiError, before anything has changed, when the batch is too large.
         """
         offset = partition.log.bounds(partition.log_partition).next_offset
         batch = result_batch(result, offset, now_ms)
@@ -591,7 +590,7 @@ class Runtime:
     def _fail_unwritten(
         self, pending: PendingRequest, error: LogError | TimeoutError
     ) -> None:
-        """Respond with an error, as a write it depends on failed (E23-13, A-49)."""
+        """Respond with an error, as a write it depends on failed."""
         request, context, respond = pending
         code = ErrorCode.NOT_COORDINATOR
         is_fetch = isinstance(request, FetchOffsets)

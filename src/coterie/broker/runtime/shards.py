@@ -33,7 +33,7 @@ _INT_MIN: Final = -(2**31)
 @lru_cache(maxsize=65_536)
 def partition_for(key: str, partition_count: int) -> int:
     """Return the partition of a group id or transactional id, as Kafka's `Utils.abs`
-    maps it (B-16): Java's smallest integer, which has no absolute value, counts as 0.
+    maps it: Java's smallest integer, which has no absolute value, counts as 0.
     """
     unsigned = string_hash(key)
     hashed = unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
@@ -41,7 +41,7 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 class Phase(Enum):
-    """The phase of a shard (E23-02a).
+    """The phase of a shard.
 
     A shard that is unassigned belongs to another process, or to none.
     """

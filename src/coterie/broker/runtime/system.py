@@ -117,7 +117,7 @@ def random_member_suffix() -> str:
 
 
 def random_topic_id() -> TopicId:
-    """Return a random topic id, never a reserved one (G1-10)."""
+    """Return a random topic id, never a reserved one."""
     while True:
         topic_id = uuid.uuid4().bytes
         if is_usable_id(topic_id):

@@ -28,8 +28,8 @@ class TopicChanges:
     def add(self, change: TopicChange) -> None:
         """Add a change of the catalog.
 
-        A deleted topic's committed offsets are deleted (E17-21); groups that subscribe
-        to a changed topic refresh their metadata (E15-04).
+        A deleted topic's committed offsets are deleted; groups that subscribe
+        to a changed topic refresh their metadata.
         """
         before, after = change
         topic = before or after
@@ -63,7 +63,7 @@ def _affects_assignment(before: Topic, after: Topic) -> bool:
     """Return whether the partitions or the racks of their replicas changed.
 
     Configurations do not matter; a topic that was deleted and created again has another
-    id (E15-07).
+    id.
     """
     return (before.topic_id, before.partition_count, before.racks) != (
         after.topic_id,

@@ -114,7 +114,7 @@ class Broker:
     """The function that every request for a group has to pass; None for none."""
 
     def shard_of(self, group_id: GroupId) -> int:
-        """Return the partition of `__consumer_offsets` that holds a group (B-16)."""
+        """Return the partition of `__consumer_offsets` that holds a group."""
         return self.runtime.shard_of(group_id)
 
     def shard_node(self, shard: int) -> Node | None:

@@ -108,7 +108,7 @@ class Call:
         """The identity of the request, with which the peer sends its response."""
         return self._token
 
-    # Authorization (E27).
+    # Authorization.
 
     def authorize(
         self, operation: Operation, resource_type: ResourceType, name: str
@@ -140,7 +140,7 @@ class Call:
         return self.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_describe(self, topic: TopicName) -> bool:
-        """Return whether DESCRIBE on a topic is authorized (E14-08)."""
+        """Return whether DESCRIBE on a topic is authorized."""
         return self.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
@@ -167,7 +167,7 @@ class Call:
         permits; `end` ends the wait. The test kit does that early."""
 
     def respond(self, response: Struct | bytes | None) -> None:
-        """Send the response; None when the protocol has none for it (acks=0, G1-06)."""
+        """Send the response; None when the protocol has none for it (acks=0)."""
         self.peer.send_response(self._token, response)
 
     def fail_authentication(self, response: Struct, reason: str) -> None:

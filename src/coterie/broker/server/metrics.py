@@ -1,8 +1,8 @@
-"""The coordinator's metrics for Prometheus, under Kafka's names (E26).
+"""The coordinator's metrics for Prometheus, under Kafka's names.
 
 Names are Kafka's own in the form of its JMX exporter:
 `kafka_server_group_coordinator_metrics_` and the metric's name. A metric that KIP-848
-names differently from Kafka is exported under both names (I-08). Gauges are read from
+names differently from Kafka is exported under both names. Gauges are read from
 the shards at each scrape; counters come from `runtime.metrics`. The server's own
 metrics are in server_metrics.py.
 

@@ -42,7 +42,7 @@ class Reply(Fault):
 
 class Loading(Fault):
     """Groups whose coordinator is loading. Heartbeats of classic members succeed
-    meanwhile (Kafka's `GroupCoordinatorService.heartbeat`, H-121a)."""
+    meanwhile (Kafka's `GroupCoordinatorService.heartbeat`)."""
 
     name = "loading"
 

@@ -137,7 +137,7 @@ class Truth:
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply or drop a transaction's pending offsets. The offset that is later in
-        the log wins (H-90)."""
+        the log wins."""
         for key, value in self._pending.pop(producer_id, {}).items():
             present = self.current.get(key)
             if commit and (present is None or present.log_offset < value.log_offset):

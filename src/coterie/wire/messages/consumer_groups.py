@@ -39,7 +39,7 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0
     v1: subscription by regular expression; the member generates its id (KIP-1082).
 
     Tagged fields from `PRIVATE_TAG` on are those of KIP-848 for client-side assignors,
-    which Kafka never shipped (E7.1, E7.2). Responses have them only for members that sent
+    which Kafka never shipped. Responses have them only for members that sent
     client assignors.
     """
 
@@ -139,7 +139,7 @@ class ConsumerGroupPrepareAssignmentRequest(
 
     The member that computes its group's assignment requests the input of its assignor: the
     members with subscriptions and assigned partitions, and the topics (KIP-848, Client Side
-    Mode). Apache Kafka assigned no key to this API; this key is Coterie's own (E13-40).
+    Mode). Apache Kafka assigned no key to this API; this key is Coterie's own.
     """
 
     group_id: str = string()
@@ -195,7 +195,7 @@ class ConsumerGroupInstallAssignmentRequest(
 
     The member that computed its group's assignment sends it with the group epoch that it
     computed it for, or an error (KIP-848, Client Side Mode). Apache Kafka assigned no key
-    to this API; this key is Coterie's own (E13-40).
+    to this API; this key is Coterie's own.
     """
 
     group_id: str = string()

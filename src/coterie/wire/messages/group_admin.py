@@ -92,7 +92,7 @@ class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
     v6: GROUP_ID_NOT_FOUND and a message instead of a group in state Dead (KIP-1043).
 
     The draft of KIP-181 had four more fields in a version 2, which Kafka later used for
-    something else (C-11). From v5 on they are private tagged fields: the generation and its
+    something else. From v5 on they are private tagged fields: the generation and its
     leader, and each member's subscribed topics and offered assignors. A response has them
     only if the request asks for them, by the private tagged field `include_private_fields`,
     which other brokers skip. Some clients cannot skip tagged fields.

@@ -1,4 +1,4 @@
-"""The `rack` assignor: rack-aware and sticky; not part of Apache Kafka (E11-47).
+"""The `rack` assignor: rack-aware and sticky; not part of Apache Kafka.
 
 Balance comes first: sizes are those of `uniform`. Then as many partitions as possible
 are assigned to a member in one of their racks. Among the assignments with that many, it
@@ -180,7 +180,7 @@ def assign(spec: GroupSpec) -> Assignment:
     """Assign all partitions to members that subscribe to their topics.
 
     Raises:
-        KeyError: A member is subscribed to a topic that does not exist (E11-27).
+        KeyError: A member is subscribed to a topic that does not exist.
     """
     even = uniform.assign(spec)
     cohorts = _cohorts(spec)

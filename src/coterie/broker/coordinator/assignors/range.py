@@ -1,11 +1,11 @@
 """The `range` assignor: each subscriber gets a run of consecutive partitions of each
-topic (E11-20 to E11-27).
+topic.
 
 Static members come first, by instance id, then the others by member id, so a static
-member that restarts with a new member id keeps its place (E11-26). Each topic is
+member that restarts with a new member id keeps its place. Each topic is
 divided on its own, so members with equal subscriptions get the same partitions of
 topics of equal size (co-partitioning). As in Apache Kafka 4, the previous target is not
-used (E11-24): keeping a run in one topic would break the co-partitioning.
+used: keeping a run in one topic would break the co-partitioning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def assign(spec: GroupSpec) -> Assignment:
     """Divide each topic among its subscribers.
 
     Raises:
-        KeyError: A member is subscribed to a topic that does not exist (E11-27).
+        KeyError: A member is subscribed to a topic that does not exist.
     """
     subscribers: dict[TopicId, list[MemberId]] = {}
     for member in sorted(spec.members.values(), key=_place):

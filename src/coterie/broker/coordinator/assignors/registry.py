@@ -1,9 +1,9 @@
-"""The server-side assignors by their configured names (E12).
+"""The server-side assignors by their configured names.
 
-The configured order is the precedence: the first one is the default (E12-03) and breaks
-ties (E12-04, where Apache Kafka depends on the order of a hash map). A package can
+The configured order is the precedence: the first one is the default and breaks
+ties (where Apache Kafka depends on the order of a hash map). A package can
 provide an assignor: it declares a function of type `Assign` as an entry point of the
-group `coterie.assignors`, and the setting names the entry point (E11-07). The built-in
+group `coterie.assignors`, and the setting names the entry point. The built-in
 ones also have the names of Kafka's classes.
 """
 
@@ -53,7 +53,7 @@ def configured(
     points are loaded. An entry point cannot replace a built-in name.
 
     Raises:
-        SettingError: An assignor is unknown, cannot be loaded or is repeated (E12-08),
+        SettingError: An assignor is unknown, cannot be loaded or is repeated,
         or the list is empty.
     """
     chosen: dict[str, Assign] = {}

@@ -1,4 +1,4 @@
-"""The input and the output of a server-side assignor (E11-02)."""
+"""The input and the output of a server-side assignor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coterie.types import MemberId, TopicId
 
 
 class MemberSpec(NamedTuple):
-    """A member of the group; `partitions` are those of its previous target (E11-03)."""
+    """A member of the group; `partitions` are those of its previous target."""
 
     member_id: MemberId
     instance_id: str | None
@@ -33,6 +33,6 @@ class GroupSpec(NamedTuple):
 
 
 Assignment: TypeAlias = Mapping[MemberId, Mapping[TopicId, Collection[int]]]
-"""Partitions by member and topic; a missing member gets none (E11-05)."""
+"""Partitions by member and topic; a missing member gets none."""
 Assign: TypeAlias = Callable[[GroupSpec], Assignment]
-"""An assignor. An exception fails the request that needed the target (E11-06)."""
+"""An assignor. An exception fails the request that needed the target."""

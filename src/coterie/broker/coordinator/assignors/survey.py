@@ -30,7 +30,7 @@ def survey(spec: GroupSpec, topics: Iterable[TopicId]) -> Survey:
     only the first keeps it.
 
     Raises:
-        KeyError: A topic does not exist (E11-27).
+        KeyError: A topic does not exist.
     """
     kept = {
         member_id: _still_wanted(spec, member) if member.partitions else {}

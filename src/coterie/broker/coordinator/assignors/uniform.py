@@ -1,8 +1,8 @@
-"""The `uniform` assignor: equal sizes first, then as few moves as possible (E11-41).
+"""The `uniform` assignor: equal sizes first, then as few moves as possible.
 
 With equal subscriptions sizes differ by one at most, and a partition moves only when no
 assignment of these sizes could keep it: the members that had more than others get the
-one extra partition (E11-43).
+one extra partition.
 With different subscriptions `uniform_mixed` balances as far as they allow.
 """
 
@@ -26,10 +26,10 @@ from coterie.types import MemberId, TopicId
 def assign(spec: GroupSpec) -> Assignment:
     """Assign all partitions to members that subscribe to their topics.
 
-    The result depends on the members' ids, not on their order (E11-08).
+    The result depends on the members' ids, not on their order.
 
     Raises:
-        KeyError: A member is subscribed to a topic that does not exist (E11-27).
+        KeyError: A member is subscribed to a topic that does not exist.
     """
     members = spec.members.values()
     wanted = {member.subscribed_topic_ids for member in members}

@@ -1,4 +1,4 @@
-"""The `uniform` assignor for members with different subscriptions (E11-44, E11-45).
+"""The `uniform` assignor for members with different subscriptions.
 
 Members keep their partitions. Free partitions are assigned to the smallest subscribed
 members, starting with the topics that have most partitions per subscriber. Then
@@ -37,7 +37,7 @@ def assign(spec: GroupSpec) -> Assignment:
     """Assign all partitions to members that subscribe to their topics.
 
     Raises:
-        KeyError: A member is subscribed to a topic that does not exist (E11-27).
+        KeyError: A member is subscribed to a topic that does not exist.
     """
     members = _cohorts(spec)
     topics = _topics(spec, members)
@@ -65,7 +65,7 @@ def _cohorts(spec: GroupSpec) -> dict[frozenset[TopicId], list[MemberId]]:
 def _topics(
     spec: GroupSpec, cohorts: Mapping[frozenset[TopicId], Sequence[MemberId]]
 ) -> list[_Topic]:
-    """Return the topics in the order in which they are assigned (E11-44).
+    """Return the topics in the order in which they are assigned.
 
     Most partitions per subscriber first, then the fewest subscribers, then by id.
     """

@@ -7,7 +7,7 @@ same whatever the number of members.
 
 The changes (`result.Change`) concern state that the log does not hold. A rebalance in
 flight is lost on restart by design, as in Apache Kafka: a generation becomes durable
-when its leader's sync is written (E19-08). Each change is made on the draft first and
+when its leader's sync is written. Each change is made on the draft first and
 applied to the shard's group once.
 """
 
@@ -133,7 +133,7 @@ class GroupCreated(GroupChange):
 
 @dataclass(frozen=True, slots=True)
 class GroupDowngraded(GroupChange):
-    """The classic group that replaces a consumer group (E20.4).
+    """The classic group that replaces a consumer group.
 
     The replay of the group's record follows this change. The record has only one
     protocol of each member, so this change adds the live group with all protocols
@@ -270,7 +270,7 @@ class RebalancePrepared(GroupChange):
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayExtended(GroupChange):
-    """An extension of the initial rebalance delay, because members joined (E19-04)."""
+    """An extension of the initial rebalance delay, because members joined."""
 
     def make(self, group: ClassicGroup) -> None:
         """Clear the flag that a member joined since the delay was set."""

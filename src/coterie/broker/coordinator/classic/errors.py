@@ -1,4 +1,4 @@
-"""Map errors of the log to the errors that a group API returns (E19-18).
+"""Map errors of the log to the errors that a group API returns.
 
 As in Kafka's `GroupCoordinatorService.handleOperationException`: clients handle
 coordinator errors, but would attribute an error of a partition or a disk to one of

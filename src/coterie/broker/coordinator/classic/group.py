@@ -49,7 +49,7 @@ MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
-"""The states that a group may move to, by its state (E19-01)."""
+"""The states that a group may move to, by its state."""
 
 
 class MemberProtocol(NamedTuple):
@@ -84,7 +84,7 @@ class Member:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """A classic group: the fields of its record (E22-32), and the volatile fields,
+    """A classic group: the fields of its record, and the volatile fields,
     which are not in the log.
 
     `pending_members` received a member id and have not joined with it yet (KIP-394).
@@ -132,7 +132,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """True when the members' metadata is that of the consumer protocol (E19-19)."""
+        """True when the members' metadata is that of the consumer protocol."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
@@ -147,7 +147,7 @@ class ClassicGroup:
         return max(timeouts, default=0)
 
     def supports(self, protocol_type: str, protocol_names: list[str]) -> bool:
-        """Return whether a member with these protocols may be in the group (E19-02)."""
+        """Return whether a member with these protocols may be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocol_names)
         size = len(self.members)
@@ -156,8 +156,7 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes among those that all members support
-        (E19-06).
+        """Return the protocol with most votes among those that all members support.
 
         Each member votes for its first protocol that all support. Of several with the
         same number of votes, the first one in the order of a HashMap is selected, as in
@@ -271,7 +270,7 @@ class ClassicGroup:
 
 def _topics_in(subscription: bytes) -> list[TopicName]:
     # A subscription starts with two bytes of version. The fields of version 0 are a
-    # prefix of those of all later versions (E19-19).
+    # prefix of those of all later versions.
     value, _ = decode(
         m.ConsumerProtocolSubscription, 0, subscription, 2, EMBEDDED_ELEMENTS_MAX
     )

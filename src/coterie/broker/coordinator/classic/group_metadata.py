@@ -1,4 +1,4 @@
-"""Build and replay the record of a classic group, `GroupMetadata` (type 2, E22-32).
+"""Build and replay the record of a classic group, `GroupMetadata` (type 2).
 
 It is written when a generation gets its assignments, when the group becomes empty, when
 a static member is replaced, when a join creates the group, and when a consumer group is
@@ -47,8 +47,7 @@ def generation_record(
 def rebalancing_record(
     group: ClassicGroup, assignments: Mapping[MemberId, bytes], at_ms: int
 ) -> Record:
-    """Return the record of a generation without a leader: it must rebalance
-    (E20-43).
+    """Return the record of a generation without a leader: it must rebalance.
 
     Apache Kafka loads it as a Stable group, like its own record of a downgraded group.
     """
@@ -110,13 +109,13 @@ def tombstone(group_id: GroupId) -> Record:
 def replay(
     state: HasGroups, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> None:
-    """Apply the record to the state; a tombstone removes the group (E22-32)."""
+    """Apply the record to the state; a tombstone removes the group."""
     if value is None:
         state.classic_groups.pop(key.group, None)
         return
     live = state.classic_groups.get(key.group)
     if live is not None and not value.members and live.joins:
-        return  # the record of a group that its first join created (E19-15)
+        return  # the record of a group that its first join created
     state.classic_groups[key.group] = _group(key.group, value, live)
 
 
@@ -152,8 +151,7 @@ def _group(
 def _state(value: GroupMetadataValue) -> GroupState:
     """Return the state after the record's replay.
 
-    A generation without a leader is a downgraded group that has yet to rebalance
-    (E20-43).
+    A generation without a leader is a downgraded group that has yet to rebalance.
     """
     if not value.members:
         return GroupState.EMPTY

@@ -22,7 +22,7 @@ _PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
 
 def handle(state: HasGroups, request: m.HeartbeatRequest, context: Context) -> Result:
-    """Refresh the member's session (E19-10).
+    """Refresh the member's session.
 
     During the join phase the session is refreshed too, and the response is
     REBALANCE_IN_PROGRESS.
@@ -73,10 +73,10 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> m.HeartbeatResponse:
-    """Return the response that carries an error (E19-18).
+    """Return the response that carries an error.
 
     While the shard loads, heartbeats succeed: the member is most likely alive, and an
-    error would make it search for another coordinator (H-121a).
+    error would make it search for another coordinator.
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return m.HeartbeatResponse()

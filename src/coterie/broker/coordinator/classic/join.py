@@ -6,7 +6,7 @@ type (KIP-559). v8 has a reason, which is not used (KIP-800). v9 lets a returnin
 leader skip the assignment (KIP-814).
 
 A join is parked until its rebalance completes. The order of the checks is that of
-Kafka's `GroupMetadataManager.classicGroupJoin` (E19-02).
+Kafka's `GroupMetadataManager.classicGroupJoin`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> m.JoinGroupResponse:
-    """Return the response that carries an error (E19-18).
+    """Return the response that carries an error.
 
     It has the member id if `check` raised the error, as Kafka's
     `GroupCoordinatorService.joinGroup`.
@@ -165,7 +165,7 @@ def _supports(group: ClassicGroup, request: m.JoinGroupRequest) -> bool:
 
 
 def _join_first(request: m.JoinGroupRequest, context: Context) -> Result:
-    """Create the group with its first member, and write it as empty (E19-15).
+    """Create the group with its first member, and write it as empty.
 
     As in Kafka, the group exists even if its first join has no protocol.
     """
@@ -187,7 +187,7 @@ def _join_first(request: m.JoinGroupRequest, context: Context) -> Result:
 
 
 def _has_room(group: ClassicGroup, member_id: MemberId, size_max: int) -> bool:
-    """Return whether `group.max.size` admits this join (E19-12).
+    """Return whether `group.max.size` admits this join.
 
     During a rebalance the joined members count, not all members, so that an oversized
     group removes the members that join last.
@@ -256,8 +256,8 @@ class _Join:
         return member_id
 
     def as_known_member(self) -> m.JoinGroupResponse | None:
-        """Handle a join with a member id: a pending member, or a member that rejoins
-        (E19-14)."""
+        """Handle a join with a member id: a pending member, or a member that
+        rejoins."""
         group, member_id = self.draft.group, self.request.member_id
         if member_id in group.pending_members:
             if self.request.group_instance_id is not None:
@@ -335,7 +335,7 @@ class _Join:
     def _replace(
         self, old_member_id: MemberId, member_id: MemberId
     ) -> m.JoinGroupResponse | None:
-        """Replace a static member's id (KIP-345, E19-13).
+        """Replace a static member's id (KIP-345).
 
         No rebalance is needed if the group is Stable and would select the same
         protocol.

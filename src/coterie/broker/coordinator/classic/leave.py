@@ -27,7 +27,7 @@ BATCH_SINCE: Final = 3
 
 
 def handle(state: HasGroups, request: m.LeaveGroupRequest, context: Context) -> Result:
-    """Remove the members that can be removed; the others rebalance (E19-11).
+    """Remove the members that can be removed; the others rebalance.
 
     Raises:
         ApiError: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE. The errors of single
@@ -39,7 +39,7 @@ def handle(state: HasGroups, request: m.LeaveGroupRequest, context: Context) -> 
     group = state.classic_groups.get(request.group_id)
     if group is None:
         # The group may have been removed because its last member left, so each member
-        # is unknown instead of the whole request failing (H-119a).
+        # is unknown instead of the whole request failing.
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         return Result(response=response_of(leaving, codes, context.api_version))
     if group.state is GroupState.DEAD:
@@ -59,7 +59,7 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> m.LeaveGroupResponse:
-    """Return the response that carries an error for the whole request (E19-18)."""
+    """Return the response that carries an error for the whole request."""
     return m.LeaveGroupResponse(error_code=client_error(code))
 
 

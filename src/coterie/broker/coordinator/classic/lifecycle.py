@@ -84,7 +84,7 @@ def _end_join_phase_if_over(draft: ClassicDraft) -> None:
 
 
 def _end_initial_delay(draft: ClassicDraft, ended: EndInitialDelay) -> None:
-    """Complete the first join phase, or extend the delay for more members (E19-04)."""
+    """Complete the first join phase, or extend the delay for more members."""
     group = draft.group
     if group.state is not GroupState.PREPARING_REBALANCE or not group.initial:
         return
@@ -101,8 +101,7 @@ def _end_initial_delay(draft: ClassicDraft, ended: EndInitialDelay) -> None:
 
 
 def _end_sync_phase(draft: ClassicDraft, ended: EndSyncPhase) -> None:
-    """Remove the members that joined and sent no sync; the others rebalance
-    (E19-09)."""
+    """Remove the members that joined and sent no sync; the others rebalance."""
     group = draft.group
     if ended.generation != group.generation or not group.unsynced:
         return
@@ -113,11 +112,10 @@ def _end_sync_phase(draft: ClassicDraft, ended: EndSyncPhase) -> None:
 
 
 def loaded(group: ClassicGroup, context: Context) -> Result:
-    """Start the session timers after a load; rebalance if the group is too large
-    (E19-17).
+    """Start the session timers after a load; rebalance if the group is too large.
 
     Every member gets a whole session timeout. A group that was being downgraded
-    continues its rebalance (E20-43).
+    continues its rebalance.
     """
     draft = ClassicDraft(group, context)
     for member in group.members.values():
@@ -130,8 +128,7 @@ def loaded(group: ClassicGroup, context: Context) -> Result:
 
 
 def resigned(group: ClassicGroup) -> Result:
-    """Fail all parked requests with NOT_COORDINATOR, as another broker coordinates
-    (E19-16)."""
+    """Fail all parked requests with NOT_COORDINATOR, as another broker coordinates."""
     code = ErrorCode.NOT_COORDINATOR
     replies = [
         Reply(ticket, m.JoinGroupResponse(error_code=code, member_id=member_id))

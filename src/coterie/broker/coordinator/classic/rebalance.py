@@ -59,8 +59,8 @@ def prepare(draft: ClassicDraft) -> None:
     """Start a rebalance; the join phase ends at once when all members' joins are
     parked.
 
-    An empty group waits `group.initial.rebalance.delay.ms` for more members (E19-04),
-    any other for its rebalance timeout (E19-05).
+    An empty group waits `group.initial.rebalance.delay.ms` for more members,
+    any other for its rebalance timeout.
     """
     group = draft.group
     assert GroupState.PREPARING_REBALANCE in MOVES[group.state], group.state
@@ -92,7 +92,7 @@ def complete_if_all_joined(draft: ClassicDraft) -> None:
 
 
 def end_join_phase(draft: ClassicDraft) -> None:
-    """Start the next generation with the members that joined (E19-05).
+    """Start the next generation with the members that joined.
 
     Dynamic members that did not join are removed; static members stay until their
     session expires. If no member joined, the group becomes Empty, or waits for its
@@ -140,7 +140,7 @@ def refuse_syncs(draft: ClassicDraft, code: ErrorCode) -> None:
 def joined_response(
     group: ClassicGroup, member_id: MemberId, *, with_members: bool
 ) -> m.JoinGroupResponse:
-    """Return the join response of a member in the current generation (E19-07)."""
+    """Return the join response of a member in the current generation."""
     assert member_id in group.members
     assert group.state is not GroupState.PREPARING_REBALANCE
     return m.JoinGroupResponse(

@@ -5,7 +5,7 @@ group's (KIP-559).
 
 The leader's sync writes the generation, and the replay of that record makes the group
 Stable. The responses to the parked syncs are replies of the same result, so no member
-receives an assignment before it is durable (E19-08).
+receives an assignment before it is durable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> m.SyncGroupResponse:
-    """Return the response that carries an error (E19-18)."""
+    """Return the response that carries an error."""
     return m.SyncGroupResponse(error_code=client_error(code))
 
 

@@ -27,7 +27,7 @@ class ExpireSession(NamedTuple):
 
 
 class EndInitialDelay(NamedTuple):
-    """The end of the initial rebalance delay, which may be extended (E19-04)."""
+    """The end of the initial rebalance delay, which may be extended."""
 
     group_id: GroupId
     delay_ms: int
@@ -35,14 +35,14 @@ class EndInitialDelay(NamedTuple):
 
 
 class EndJoinPhase(NamedTuple):
-    """The expiration of the rebalance timeout, after which missing members are removed
-    (E19-05)."""
+    """The expiration of the rebalance timeout, after which missing members are
+    removed."""
 
     group_id: GroupId
 
 
 class EndSyncPhase(NamedTuple):
-    """The expiration of the time for the syncs of a generation (E19-09)."""
+    """The expiration of the time for the syncs of a generation."""
 
     group_id: GroupId
     generation: int
@@ -101,7 +101,7 @@ def cancel_sync(group_id: GroupId) -> CancelTimer:
 def commit_timers(
     group: ClassicGroup, member_id: MemberId, now_ms: int
 ) -> tuple[Timer, ...]:
-    """Return the session timer that a member's offset commit refreshes (E17-10).
+    """Return the session timer that a member's offset commit refreshes.
 
     A commit counts as a heartbeat while the group is Stable or PreparingRebalance.
     Return no timer when the id is not a member's.

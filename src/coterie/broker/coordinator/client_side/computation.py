@@ -1,5 +1,4 @@
-"""Client-side assignors: a member computes the group's target assignment (KIP-848, E12,
-E13).
+"""Client-side assignors: a member computes the group's target assignment (KIP-848).
 
 Apache Kafka dropped this part of the KIP; `group.consumer.client.assignors.enable`
 turns it on. When all members offer a common assignor, the coordinator chooses a member,
@@ -77,8 +76,7 @@ def _named(offer: Offer, name: str) -> list[Readable]:
 
 
 def check_offers(member: Member, offers: Iterable[Offer]) -> None:
-    """Refuse a member whose assignors are incompatible with the offers of the group
-    (E13-13).
+    """Refuse a member whose assignors are incompatible with the offers of the group.
 
     Raises:
         ApiError: UNSUPPORTED_ASSIGNOR, INVALID_REQUEST.
@@ -106,8 +104,7 @@ def _unsupported(assignor: ClientAssignor) -> ApiError:
 
 
 def asks_for_assignment(before: Member | None, after: Member) -> bool:
-    """Return whether the member's offer requires a new target (E6-08, E6-09,
-    E13-12).
+    """Return whether the member's offer requires a new target.
 
     It does when the list of assignors or the metadata changed, or the reason is not 0.
     """
@@ -160,7 +157,7 @@ def delegate_target(draft: ConsumerDraft, sender: Member) -> bool:
         draft.computes = delegate(draft, sender)
         return True
     if draft.group.computation is not None:
-        end(draft)  # a member without the common assignor joined (E12-02)
+        end(draft)  # a member without the common assignor joined
     return False
 
 
@@ -179,9 +176,8 @@ def delegate(draft: ConsumerDraft, sender: Member) -> bool:
     sender.
 
     The sender of the current heartbeat is the first candidate, as its response can
-    request the computation (E13-10). A group without a target gets an empty one of the
-    epoch below, as a member must not stay at epoch 0, which means that it is joining
-    (E3-08).
+    request the computation. A group without a target gets an empty one of the
+    epoch below, as a member must not stay at epoch 0, which means that it is joining.
     """
     if draft.assignment_epoch <= 0:
         draft.put_target_epoch()
@@ -209,7 +205,7 @@ def _is_another_left(draft: ConsumerDraft, passed_over: frozenset[str]) -> bool:
 def choose(
     draft: ConsumerDraft, member: Member, passed_over: frozenset[str] = frozenset()
 ) -> None:
-    """Choose this member to compute the target within its rebalance timeout (E8-09)."""
+    """Choose this member to compute the target within its rebalance timeout."""
     assert member.client_assignors, "the member has no assignor"
     computation = Computation(member.member_id, passed_over=passed_over)
     draft.make(ComputationSet(draft.group_id, computation))
@@ -328,7 +324,7 @@ def computing_draft(
 
 
 def not_chosen(member_id: str) -> ApiError:
-    """Return the error for a member that is not the computing one (E13-08)."""
+    """Return the error for a member that is not the computing one."""
     return ApiError(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"Member {member_id} is not the one that computes the assignment.",
@@ -361,10 +357,9 @@ _NO_TARGET: Target = {}
 def install_assignment(
     state: State, request: m.ConsumerGroupInstallAssignmentRequest, context: Context
 ) -> Result:
-    """Check the assignment and make it the target of the epoch it was computed for
-    (E13-06).
+    """Check the assignment and make it the target of the epoch it was computed for.
 
-    When the group epoch was bumped meanwhile, the same member computes again (E13-07).
+    When the group epoch was bumped meanwhile, the same member computes again.
 
     Raises: ApiError: The errors of `computing_draft`, and INVALID_ASSIGNMENT.
     """
@@ -401,8 +396,7 @@ def refuse_install(
 def _check_assignment(
     request: m.ConsumerGroupInstallAssignmentRequest, prepared: Prepared
 ) -> None:
-    """Check the assignment against the prepared input, not the present group (E13-30 to
-    E13-33)."""
+    """Check the assignment against the prepared input, not the present group."""
     owners: dict[tuple[TopicId, int], MemberId] = {}
     seen: set[MemberId] = set()
     for member in request.members:
@@ -434,7 +428,7 @@ def _put_targets(
     """Write the targets that change.
 
     Members that left since are skipped. Members that joined since, or are missing in
-    the assignment, get an empty target (E13-35).
+    the assignment, get an empty target.
     """
     given = {member.member_id: member for member in request.members}
     for member_id in sorted(draft.group.members):
@@ -453,8 +447,7 @@ def _put_targets(
 
 
 def _put_error(draft: ConsumerDraft, error: int) -> None:
-    """Send the assignor's error to all members, whose targets do not change
-    (E13-11)."""
+    """Send the assignor's error to all members, whose targets do not change."""
     for member_id in sorted(draft.group.members):
         target = draft.target(member_id)
         draft.put_target(member_id, target, TargetDetail(error))

@@ -12,7 +12,7 @@ class ClientAssignor(NamedTuple):
     """An assignor that a member can run.
 
     It can decode metadata of the versions from `minimum` to `maximum`, and encodes its
-    own in `version`. A `reason` other than 0 requests an assignment (E13-12).
+    own in `version`. A `reason` other than 0 requests an assignment.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
 class Computation(NamedTuple):
     """The computing member and its input.
 
-    The log does not hold it: after a restart a member is chosen again (E13-09).
+    The log does not hold it: after a restart a member is chosen again.
     `passed_over` are members that were chosen before and took too long. The member id
     is empty when the chosen member left or took too long and no other one has sent a
     heartbeat since.

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a consumer group (E20.3).
+"""Members of the classic protocol in a consumer group.
 
 During a migration such members use JoinGroup (key 11), SyncGroup (key 14), Heartbeat
 (key 12) and LeaveGroup (key 13), and the coordinator translates: the member epoch is
@@ -8,8 +8,8 @@ response to a heartbeat requests a rejoin (REBALANCE_IN_PROGRESS). See Kafka's
 
 A join contains the member's subscription and the partitions that it owns. An eager
 member owns nothing when it joins, and gets its whole target. A cooperative member gets
-the part of its partitions that it keeps, revokes the others, and joins again (E20-25,
-KIP-429). A join gets its response immediately, as no member waits for others.
+the part of its partitions that it keeps, revokes the others, and joins again
+(KIP-429). A join gets its response immediately, as no member waits for others.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def classic_member(
 
 
 def is_behind(draft: ConsumerDraft, member: Member) -> bool:
-    """Return whether the target is newer than the member's epoch (E20-32)."""
+    """Return whether the target is newer than the member's epoch."""
     assert member.epoch <= draft.assignment_epoch, member.member_id
     return member.epoch < draft.assignment_epoch
 
 
 def has_to_join(draft: ConsumerDraft, member: Member) -> bool:
-    """Return whether the member must join again (E20-28).
+    """Return whether the member must join again.
 
     It must when there is a newer target, when it has to report a revocation, or when
     all partitions of its target have become free, as in Kafka's
@@ -168,7 +168,7 @@ def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
 def sync_of_classic_member(
     state: State, request: m.SyncGroupRequest, context: Context
 ) -> Result:
-    """Respond with the partitions that the member's join assigned (E20-26).
+    """Respond with the partitions that the member's join assigned.
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
@@ -217,7 +217,7 @@ def _check_protocol(request: m.SyncGroupRequest, name: str) -> None:
 def leave_of_members(
     state: State, request: m.LeaveGroupRequest, context: Context
 ) -> Result:
-    """Remove members of either protocol, all in one epoch (E20-30, KAFKA-18188).
+    """Remove members of either protocol, all in one epoch (KAFKA-18188).
 
     The errors of single members are part of the response.
     """
@@ -295,7 +295,7 @@ def _check_policy(group: ConsumerGroup, settings: Settings) -> None:
 def _replace_empty(
     state: State, group: ConsumerGroup, request: m.JoinGroupRequest, context: Context
 ) -> Result:
-    """Convert a group without members to a classic one, under any policy (E20-44)."""
+    """Convert a group without members to a classic one, under any policy."""
     assert group.group_id not in state.classic_groups, group.group_id
     made = join.handle(state, request, context)
     if not made.records:
@@ -308,9 +308,9 @@ def _find_sender(
 ) -> Sender:
     """Return the member that joins.
 
-    An unknown id belongs to a new member, as ids are handed out without a record
-    (E20-23). A static member that joins without its member id replaces the member with
-    its instance id, of either protocol (E9-05).
+    An unknown id belongs to a new member, as ids are handed out without a record. A
+    static member that joins without its member id replaces the member with its instance
+    id, of either protocol.
     """
     instance_id = request.group_instance_id
     if instance_id is None:
@@ -362,7 +362,7 @@ def _downgrade(
     draft: ConsumerDraft, last: Member, sender: Sender, request: m.JoinGroupRequest
 ) -> m.JoinGroupResponse:
     """Downgrade the group, as its last member of the consumer protocol now joins with
-    the classic one (E20-40).
+    the classic one.
 
     The generation in the response is the epoch that the member gets in the consumer
     group, as in Kafka: 0 for a new member id when the group has to rebalance. If it
@@ -396,14 +396,13 @@ def _response(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocol_name,
-        leader="",  # no leader: no member gets the list of members (E20-24)
+        leader="",  # no leader: no member gets the list of members
         member_id=member_id,
     )
 
 
 def _subscription(request: m.JoinGroupRequest) -> m.ConsumerProtocolSubscription:
-    """Return the subscription, in any version, of the member's first protocol
-    (E20-21).
+    """Return the subscription, in any version, of the member's first protocol.
 
     All protocols of a member have the same subscription, so the others are not read.
     """
@@ -426,7 +425,7 @@ def _updated(
     """Return the member with the fields of its join.
 
     A classic member has no client-side assignors and no regular expression. It names no
-    server-side assignor, so that of the member that it was before stays (E20-31).
+    server-side assignor, so that of the member that it was before stays.
     """
     classic = ClassicMemberInfo(
         session_timeout_ms=request.session_timeout_ms,

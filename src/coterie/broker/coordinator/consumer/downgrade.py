@@ -1,5 +1,4 @@
-"""Downgrade of a consumer group to the classic protocol, without stopping it (KIP-848,
-E20.4).
+"""Downgrade of a consumer group to the classic protocol, without stopping it (KIP-848).
 
 When the last member of the consumer protocol leaves, or is replaced by a member of the
 classic protocol, all records of the consumer group are deleted and record 2 is written:
@@ -39,9 +38,9 @@ from coterie.types import MemberId, TopicId
 from coterie.wire.error_codes import ErrorCode
 
 _DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
-"""The values of `group.consumer.migration.policy` that allow a downgrade (E20-01)."""
+"""The values of `group.consumer.migration.policy` that allow a downgrade."""
 MIGRATING: Final = _DOWNGRADING | {"upgrade"}
-"""The values that allow classic members in a consumer group (E20-01)."""
+"""The values that allow classic members in a consumer group."""
 
 
 def may_downgrade(
@@ -49,7 +48,7 @@ def may_downgrade(
 ) -> bool:
     """Return whether the group must be downgraded without the `departing` members.
 
-    `joining` members of the classic protocol join at the same time (E20-40, E20-41).
+    `joining` members of the classic protocol join at the same time.
     """
     group, settings = draft.group, draft.context.environment.settings
     size = len(group.members) - len(departing) + joining
@@ -66,8 +65,7 @@ def downgrade(draft: ConsumerDraft, departing: Collection[Member]) -> None:
     """Downgrade the group without some members; the others rebalance.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be decoded
-            (E20-41).
+        ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be decoded.
     """
     departing_ids = {member.member_id for member in departing}
     remaining = [
@@ -88,7 +86,7 @@ def replace_last(
     Return the classic group, which `member` leads; None if the group rebalances.
 
     The classic group rebalances if a new target is due. In Kafka that is the only
-    reason. Here it also rebalances while another member has not reconciled (E20-43):
+    reason. Here it also rebalances while another member has not reconciled:
     otherwise two members could own the same partition, or a member would wait for ever
     for partitions that it has not got yet.
 
@@ -161,7 +159,7 @@ def _write_downgrade(
     *,
     rebalances: bool,
 ) -> None:
-    """Write the records of the downgrade, and replace the timers (E20-42)."""
+    """Write the records of the downgrade, and replace the timers."""
     for record in group_tombstones(draft.group):
         draft.write(record)
     assignments = {each.member_id: each.assignment for each in classic.members.values()}

@@ -1,5 +1,4 @@
-"""A handler's draft of a consumer group: its records, and the group after them
-(E22.3).
+"""A handler's draft of a consumer group: its records, and the group after them.
 
 A handler does not modify the group. It collects on a `ConsumerDraft` the records in the
 order they are written, the timers, and as much of the group after them as later
@@ -55,7 +54,7 @@ from coterie.wire.schema import Struct
 
 @dataclass(frozen=True, slots=True)
 class RefreshSet:
-    """A new time of a group's next metadata refresh (E15-05)."""
+    """A new time of a group's next metadata refresh."""
 
     group_id: GroupId
     refresh: Refresh
@@ -71,7 +70,7 @@ class RefreshSet:
 
 @dataclass(frozen=True, slots=True)
 class RegexScheduleSet:
-    """A new schedule of a group's regular expressions (E14-06)."""
+    """A new schedule of a group's regular expressions."""
 
     group_id: GroupId
     run: RegexSchedule
@@ -87,7 +86,7 @@ class RegexScheduleSet:
 
 @dataclass(frozen=True, slots=True)
 class ComputationSet:
-    """The start, progress or end of a group's client-side computation (E13-01)."""
+    """The start, progress or end of a group's client-side computation."""
 
     group_id: GroupId
     computation: Computation | None
@@ -126,7 +125,7 @@ class ConsumerDraft:
         self.assignment_epoch = group.assignment_epoch
         self.metadata_hash = group.metadata_hash
         self.computes = False
-        """Whether the sender is to compute the group's next target (E13-02)."""
+        """Whether the sender is to compute the group's next target."""
         self.replies: list[Reply] = []
         self._records: list[Record] = []
         self._timers: list[Timer | CancelTimer] = []
@@ -207,7 +206,7 @@ class ConsumerDraft:
         return names
 
     def preferred_assignor(self) -> str:
-        """Return the assignor for the group's next target (E12)."""
+        """Return the assignor for the group's next target."""
         counts = self.group.assignor_counts.copy()
         for before, after in self.changed_members():
             counts.subtract(_vote(before))
@@ -241,8 +240,7 @@ class ConsumerDraft:
         self.write(current_record(self.group_id, member))
 
     def replace_static_member(self, replaced: Member, member: Member) -> None:
-        """Write a static member under its new member id, and delete the old one
-        (E9-05).
+        """Write a static member under its new member id, and delete the old one.
 
         The new member has the target of the old one.
         """
@@ -283,31 +281,31 @@ class ConsumerDraft:
             self.set(timers.cancel_computation(self.group_id))
 
     def delete_regex_if_unused(self, regex: str | None) -> None:
-        """Delete the topics of a regular expression without a subscriber (E14-10)."""
+        """Delete the topics of a regular expression without a subscriber."""
         if regex and regex in self.group.regexes and not self.is_subscribed_by(regex):
             self.write(regex_tombstone(self.group_id, regex))
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Change the topics of a regular expression (record 16, E14-07)."""
+        """Change the topics of a regular expression (record 16)."""
         assert self.is_subscribed_by(regex), f"no member subscribes by {regex}"
         self._regexes[regex] = resolved
         self.write(regex_record(self.group_id, regex, resolved))
 
     def refresh_topics(self) -> bool:
-        """Hash the topics' metadata again; return whether the hash changed (E6-32)."""
+        """Hash the topics' metadata again; return whether the hash changed."""
         topics = self.context.environment.topics
         old = self.metadata_hash
         self.metadata_hash = hash_of_topics(self.topic_names(), topics)
         return self.metadata_hash != old
 
     def bump(self) -> None:
-        """Bump the group epoch, as the group needs a new target (E3-01, E6-30)."""
+        """Bump the group epoch, as the group needs a new target."""
         assert self.epoch >= self.assignment_epoch, "a target is ahead of its group"
         self.epoch += 1
         self.write(epoch_record(self.group_id, self.epoch, self.metadata_hash))
 
     def put_target_epoch(self, epoch: int | None = None) -> None:
-        """Set the epoch of the target assignment (record 6, E3-03).
+        """Set the epoch of the target assignment (record 6).
 
         It is the group epoch, or an older epoch for which a member has computed the
         target.

@@ -1,8 +1,7 @@
-"""Encode and decode the consumer protocol inside JoinGroup and SyncGroup, versions 0-3
-(E20).
+"""Encode and decode the consumer protocol inside JoinGroup and SyncGroup, versions 0-3.
 
 The bytes start with an int16 version. A newer version starts with the fields of the
-newest supported one, so it is decoded as that one (E20-21).
+newest supported one, so it is decoded as that one.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _read(kind: type[_Message], data: bytes) -> _Message:
 def write_assignment(
     partitions: Mapping[TopicId, Iterable[int]], topics: TopicView, version: int
 ) -> bytes:
-    """Encode an assignment; partitions of deleted topics are left out (E20-26)."""
+    """Encode an assignment; partitions of deleted topics are left out."""
     named = {
         name: sorted(some)
         for topic_id, some in partitions.items()
@@ -83,7 +82,7 @@ def write_assignment(
 def known_partitions(
     named: Iterable[m.ConsumerProtocolTopicPartitions], topics: TopicView
 ) -> Target:
-    """Return partitions by topic id; those that do not exist are dropped (E20-16)."""
+    """Return partitions by topic id; those that do not exist are dropped."""
     known: dict[TopicId, frozenset[int]] = {}
     for each in named:
         topic_id = topics.topic_id(each.topic)

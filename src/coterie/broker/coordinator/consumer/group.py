@@ -1,9 +1,9 @@
 """A consumer group as data (KIP-848): its members, its target, and derived indexes.
 
 Only replay changes a group, by the methods below; handlers read it. Derived fields are
-updated with each member and never written to the log (E2-05). Invariants that a record
+updated with each member and never written to the log. Invariants that a record
 could violate are asserted: a log that assigns a partition to two members must stop the
-shard (H-51).
+shard.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _Subscription: TypeAlias = tuple[tuple[TopicName, ...], str | None]
 _NOTHING: Final[Mapping[int, int]] = {}
 _NO_TARGET: Final[Target] = {}
 UNASSIGNED: Final = -1
-"""The assignment epoch of a group whose target assignment was deleted (E22-44)."""
+"""The assignment epoch of a group whose target assignment was deleted."""
 
 
 class ConsumerGroupState(Enum):
-    """The states of a consumer group, with Kafka's names (E4-03)."""
+    """The states of a consumer group, with Kafka's names."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -54,7 +54,7 @@ class SubscriptionType(Enum):
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics, sorted, that a regular expression matches (E14-07).
+    """The topics, sorted, that a regular expression matches.
 
     `version` is the version of the topics at that time.
     """
@@ -65,12 +65,11 @@ class ResolvedRegex(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """The time of the next refresh of the topics' metadata; at once after a load
-    (E15-06).
+    """The time of the next refresh of the topics' metadata; at once after a load.
 
     It is not in the log. `epoch` is the group epoch at which it was set. When that is
     above the group's epoch, the records of that step were lost, and the refresh is due
-    at once (E15-05).
+    at once.
     """
 
     deadline_ms: int = 0
@@ -80,9 +79,9 @@ class Refresh(NamedTuple):
 class RegexSchedule(NamedTuple):
     """The times at which a group's regular expressions are resolved; not in the log.
 
-    A resolution is due at `due_ms`: at once after a load and when topics were created
-    (E14-11). None runs before `earliest_ms`. `planned_ms` is the deadline of the timer
-    that is set or failed; None without one.
+    A resolution is due at `due_ms`: at once after a load and when topics were created.
+    None runs before `earliest_ms`. `planned_ms` is the deadline of the timer that is
+    set or failed; None without one.
     """
 
     due_ms: int = 0
@@ -129,14 +128,13 @@ class ConsumerGroup:
         self.assigned_ms = 0
         """The time of the target assignment; 0 if unknown."""
         self.metadata_hash = 0
-        """The hash of the topics' metadata at the last bump of the epoch (E15-03,
-        KIP-1101)."""
+        """The hash of the topics' metadata at the last bump of the epoch (KIP-1101)."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.refresh = Refresh()
         self.target_details: dict[MemberId, TargetDetail] = {}
         """The metadata and errors of client-side assignors, by member."""
         self.computation: Computation | None = None
-        """The client-side computation of the next target, if one is under way (E13)."""
+        """The client-side computation of the next target, if one is under way."""
         self.offers: Counter[Offer] = Counter()
         """The number of members with each list of client-side assignors."""
         self.regex_schedule = RegexSchedule()
@@ -167,8 +165,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The state, in the order of Kafka's `ConsumerGroup.maybeUpdateGroupState`
-        (E4)."""
+        """The state, in the order of Kafka's `ConsumerGroup.maybeUpdateGroupState`."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -198,12 +195,12 @@ class ConsumerGroup:
         """Return the epoch of the member that owns a partition or has yet to revoke
         it.
 
-        `FREE` (-1) without an owner (E2-06).
+        `FREE` (-1) without an owner.
         """
         return self._owner_epochs.get(topic, _NOTHING).get(partition, FREE)
 
     def is_refresh_due(self, now_ms: int) -> bool:
-        """Return whether the topics' metadata must be refreshed (E6-32)."""
+        """Return whether the topics' metadata must be refreshed."""
         return now_ms >= self.refresh.deadline_ms or self.epoch < self.refresh.epoch
 
     def is_resolved(self, regex: str | None) -> bool:
@@ -228,14 +225,13 @@ class ConsumerGroup:
         """Return the configured assignor that most members prefer.
 
         The order of configuration breaks ties, and applies when no member requests an
-        assignor (E12-02 to E12-04).
+        assignor.
         """
         assert configured, "a server offers one assignor at least"
         return max(configured, key=lambda name: self.assignor_counts[name])
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return whether a classic member with these protocols may be in the group
-        (E20-22).
+        """Return whether a classic member with these protocols may be in the group.
 
         All classic members must support one of its protocols.
         """
@@ -247,7 +243,7 @@ class ConsumerGroup:
         """Add a member, or replace the one with its id.
 
         Raises:
-            AssertionError: Another member owns one of its partitions (H-51).
+            AssertionError: Another member owns one of its partitions.
         """
         member.check()
         before = self.members.get(member.member_id)
@@ -277,7 +273,7 @@ class ConsumerGroup:
         if member is None:
             return
         self._count(member, -1)
-        # The instance may be another member's by now: it was replaced (E9-05).
+        # The instance may be another member's by now: it was replaced.
         instance_id = member.instance_id or ""
         if self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]

@@ -47,13 +47,12 @@ def check_heartbeat(
     api_version: int,
     assignors: Collection[str],
 ) -> None:
-    """Check the fields of the request alone, in Kafka's order (E7.4).
+    """Check the fields of the request alone, in Kafka's order.
 
     `assignors` are the names of the configured assignors.
 
     Raises:
-        ApiError: INVALID_REQUEST (E7-05 to E7-13, E7-15), or UNSUPPORTED_ASSIGNOR
-            (E7-14).
+        ApiError: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR.
     """
     assert assignors, "a server offers one assignor at least"
     epoch = request.member_epoch
@@ -150,7 +149,7 @@ def _is_settled(
 def handle(
     state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Result:
-    """Handle a heartbeat (E7).
+    """Handle a heartbeat.
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND; INVALID_REGULAR_EXPRESSION; POLICY_VIOLATION;
@@ -188,12 +187,12 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> m.ConsumerGroupHeartbeatResponse:
-    """Return the response that carries an error and nothing else (E7-54)."""
+    """Return the response that carries an error and nothing else."""
     return m.ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 def _is_full(request: m.ConsumerGroupHeartbeatRequest) -> bool:
-    """Return whether the response must contain the whole assignment (E7-50).
+    """Return whether the response must contain the whole assignment.
 
     It must when the member joins, or sends all its fields.
     """
@@ -248,7 +247,7 @@ def _response(
 def _assignment(draft: ConsumerDraft, member: Member) -> m.Assignment:
     detail = draft.detail(member.member_id)
     return m.Assignment(
-        # An assignment without topics means that nothing is assigned (E7-51).
+        # An assignment without topics means that nothing is assigned.
         topic_partitions=[
             m.TopicPartitions(topic_id=topic, partitions=sorted(partitions))
             for topic, partitions in sorted(member.assigned.items())

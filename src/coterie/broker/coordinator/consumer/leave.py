@@ -1,8 +1,7 @@
 """Remove members of a consumer group: they leave, an admin removes them, or they
-expire. The removal is the same in all cases (E7-60, E8-02): their records are deleted,
+expire. The removal is the same in all cases: their records are deleted,
 the group epoch is bumped once, and the next heartbeat of any member computes the
-target. When only members of the classic protocol remain, the group is downgraded
-(E20-40).
+target. When only members of the classic protocol remain, the group is downgraded.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from coterie.wire.error_codes import ErrorCode
 
 
 def remove_members(draft: ConsumerDraft, members: Iterable[Member]) -> None:
-    """Remove members from the group, or downgrade it without them (E22-26).
+    """Remove members from the group, or downgrade it without them.
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND: the group was to be downgraded, and the
@@ -60,14 +59,12 @@ def remove_without_downgrade(
 def leave_with_heartbeat(
     state: State, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Result:
-    """Remove the member of a heartbeat with epoch -1, or -2 for static members
-    (E7.7).
+    """Remove the member of a heartbeat with epoch -1, or -2 for static members.
 
     The response contains the member id and that epoch.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (E7-61), FENCED_INSTANCE_ID
-            (E7-62, E9-10).
+        ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
     group_id = request.group_id
     group = state.consumer_groups.get(group_id)
@@ -92,9 +89,9 @@ def _leave_temporarily(draft: ConsumerDraft, member: Member) -> None:
     """Keep the partitions and the target of a static member that leaves temporarily.
 
     Its session timer is not refreshed, so it must return within the session timeout of
-    its last heartbeat (E7-63c, E9-11). It does not compute a target meanwhile. Its
+    its last heartbeat. It does not compute a target meanwhile. Its
     partitions count as assigned since epoch 0, so that it may commit with any epoch
-    when it returns (E7-63d).
+    when it returns.
     """
     assert member.instance_id is not None, "only a static member leaves temporarily"
     assigned = {
@@ -113,7 +110,7 @@ def _leave_temporarily(draft: ConsumerDraft, member: Member) -> None:
 def handle_timer(
     state: State, request: ExpireMember | EndRevocation, context: Context
 ) -> Result:
-    """Fence a member whose session or rebalance timeout has passed (E8-02, E8-03).
+    """Fence a member whose session or rebalance timeout has passed.
 
     A timer may fire for a group or a member that no longer exists, or for an epoch that
     has passed: then nothing happens.

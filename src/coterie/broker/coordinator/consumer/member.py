@@ -2,8 +2,7 @@
 
 Members are frozen: each step of the protocol makes a new one, which replaces the old
 one in the group. Every assigned partition has the epoch at which the member got it, so
-that a commit for a partition that the member kept differs from a zombie's (KIP-1251,
-E3-11).
+that a commit for a partition that the member kept differs from a zombie's (KIP-1251).
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ Target: TypeAlias = Mapping[TopicId, frozenset[int]]
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
-"""The member epochs of a heartbeat that joins, leaves, or leaves temporarily
-(E3-04)."""
+"""The member epochs of a heartbeat that joins, leaves, or leaves temporarily."""
 
 
 class MemberState(IntEnum):
-    """The reconciliation state of a member; the values of record 8 (E5.1)."""
+    """The reconciliation state of a member; the values of record 8."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -49,7 +47,7 @@ _MAY_REVOKE: Final = (MemberState.UNREVOKED_PARTITIONS, MemberState.UNKNOWN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberInfo:
-    """The additional fields of a member that uses the classic protocol (E2-02)."""
+    """The additional fields of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -63,8 +61,7 @@ class ClassicMemberInfo:
     def first(self) -> tuple[str, bytes]:
         """The preferred protocol with its subscription.
 
-        In a consumer group all protocols of a member have the same subscription
-        (E20-24).
+        In a consumer group all protocols of a member have the same subscription.
         """
         assert self.protocols, "a member can do at least one protocol"
         return self.protocols[0]
@@ -73,8 +70,8 @@ class ClassicMemberInfo:
 class Member(NamedTuple):
     """A member: its subscription, and its current assignment.
 
-    `topic_names` are sorted and unique (E2-07). `client_assignors` are in order of
-    preference (E2.1). `classic` is None for a member that uses the consumer protocol.
+    `topic_names` are sorted and unique. `client_assignors` are in order of
+    preference. `classic` is None for a member that uses the consumer protocol.
 
     It is a tuple because several are made for a request: a frozen dataclass takes three
     times as long.
@@ -111,5 +108,5 @@ class Member(NamedTuple):
 
 
 def unique_names(names: Iterable[TopicName]) -> tuple[TopicName, ...]:
-    """Return the topics of a subscription, sorted and without repetitions (E2-07)."""
+    """Return the topics of a subscription, sorted and without repetitions."""
     return tuple(sorted(set(names)))

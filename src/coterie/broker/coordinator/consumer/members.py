@@ -3,7 +3,7 @@
 All functions are pure: they read the group before the request.
 
 See KIP-848 and Kafka's `GroupMetadataManager.getOrMaybeSubscribeDynamicConsumerMember`
-and `getOrMaybeSubscribeStaticConsumerMember` (E7.5, E9).
+and `getOrMaybeSubscribeStaticConsumerMember`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from coterie.wire.error_codes import ErrorCode
 
 
 def check_member_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
-    """Check the epoch in the heartbeat of a known member (E7-30 to E7-33).
+    """Check the epoch in the heartbeat of a known member.
 
     Three epochs are accepted: the member's epoch; its previous epoch, if the member
     owns only partitions that are assigned to it, as the response with the newer epoch
-    may have been lost (E7-31); and 0 at any time, from a member that rejoins (E7-33). A
+    may have been lost; and 0 at any time, from a member that rejoins. A
     member that is fenced stays in the group until it rejoins with epoch 0 or its
-    session expires (E7-32).
+    session expires.
 
     Raises:
         ApiError: FENCED_MEMBER_EPOCH.
@@ -72,7 +72,7 @@ class Sender(NamedTuple):
     """The sender of a request before the request.
 
     `before` of a new member has only its id. `replaced` is the static member with the
-    same instance id under another member id, which the sender replaces (E9-05); then
+    same instance id under another member id, which the sender replaces; then
     `before` has its fields.
     """
 
@@ -107,8 +107,7 @@ def find_sender(
 
 
 def short_uuid(context: Context) -> str:
-    """Return a random id as Kafka prints UUIDs: 22 characters of URL-safe base64
-    (E10-04)."""
+    """Return a random id as Kafka prints UUIDs: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(context.environment.new_uuid()).decode().rstrip("=")
 
 
@@ -127,7 +126,7 @@ def _static(
         return Sender(member)
     holder = member_of_instance(group, instance_id)
     if holder is not None and holder.member_id == member_id:
-        return Sender(holder)  # the response to its join was lost (E9-04)
+        return Sender(holder)  # the response to its join was lost
     if (
         holder is not None
         and holder.classic is None
@@ -138,7 +137,7 @@ def _static(
             f"Static member {member_id} with instance id {instance_id} cannot join the "
             f"group because the instance id is owned by {holder.member_id} member.",
         )
-    if member_id in group.members:  # E9-04
+    if member_id in group.members:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A member cannot change its instance id."
         )
@@ -149,7 +148,7 @@ def new_static_member(member_id: MemberId, replaced: Member | None) -> Sender:
     """Return a static member with a new member id.
 
     It replaces the member that had its instance id, if any, and joins with the fields,
-    target and partitions of it, and epoch 0 (E9-05).
+    target and partitions of it, and epoch 0.
     """
     if replaced is None:
         return Sender(Member(member_id=member_id))
@@ -164,7 +163,7 @@ def new_static_member(member_id: MemberId, replaced: Member | None) -> Sender:
 def static_member(
     group: ConsumerGroup, member_id: MemberId, instance_id: str
 ) -> Member:
-    """Return the member of an instance id, which must have this member id (E9-08).
+    """Return the member of an instance id, which must have this member id.
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -214,7 +213,7 @@ def unknown_member(group: ConsumerGroup, member_id: MemberId) -> ApiError:
 
 
 def check_group_size(group: ConsumerGroup, context: Context) -> None:
-    """Refuse a new member of a full group; existing members may stay (E7-24)."""
+    """Refuse a new member of a full group; existing members may stay."""
     most = context.environment.settings.group_consumer_max_size
     if len(group.members) >= most:
         raise ApiError(
@@ -227,7 +226,7 @@ def with_heartbeat(
     member: Member, request: m.ConsumerGroupHeartbeatRequest, context: Context
 ) -> Member:
     """Return the member with the fields that the heartbeat sets; null fields change
-    nothing (E7-35).
+    nothing.
 
     A member that sends a ConsumerGroupHeartbeat uses the consumer protocol from now on.
     """
@@ -246,7 +245,7 @@ def with_heartbeat(
     if request.subscribed_topic_names is not None:
         changes["topic_names"] = unique_names(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
-        # The empty expression ends the subscription (E14-12).
+        # The empty expression ends the subscription.
         changes["topic_regex"] = request.subscribed_topic_regex or None
     settings = context.environment.settings
     if (

@@ -1,12 +1,12 @@
-"""Reconcile a member with its target assignment, one step at a time (KIP-848, E5.2).
+"""Reconcile a member with its target assignment, one step at a time (KIP-848).
 
 The state machine is that of Kafka's `CurrentAssignmentBuilder`. `reconcile` is a pure
 function of a member and a `ReconcileInput`. It returns the member after the step, or
-the same object when nothing changed; then no record is written (E5-14).
+the same object when nothing changed; then no record is written.
 
 Revocation comes first: a member receives new partitions only after it has reported the
-revocation of all partitions that its target lacks (E5-12), and a partition is assigned
-only when no other member owns it (E5-13).
+revocation of all partitions that its target lacks, and a partition is assigned
+only when no other member owns it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coterie.types import TopicId
 from coterie.wire.error_codes import ErrorCode
 
 FREE: Final = -1
-"""The owner epoch of a partition without an owner (E2-06)."""
+"""The owner epoch of a partition without an owner."""
 OwnerEpoch: TypeAlias = Callable[[TopicId, int], int]
 """Topic id, partition -> the epoch of the member that owns it, or `FREE`."""
 Owned: TypeAlias = Mapping[TopicId, Collection[int]]
@@ -44,7 +44,7 @@ class ReconcileInput:
     `owned` is None when the heartbeat does not report it. `subscribed` holds the ids of
     the topics that the member subscribes to; the member loses all other topics,
     although its target, which may be older, still contains them. If the subscription
-    `changed` in this heartbeat, it loses them at once (E5-15).
+    `changed` in this heartbeat, it loses them at once.
     """
 
     target_epoch: int
@@ -59,7 +59,7 @@ class ReconcileInput:
 
 
 class _Difference(NamedTuple):
-    """The difference between a member's assignment and its target (E5-05)."""
+    """The difference between a member's assignment and its target."""
 
     keep: dict[TopicId, dict[int, int]]
     revoke: dict[TopicId, dict[int, int]]
@@ -73,7 +73,7 @@ def reconcile(member: Member, inputs: ReconcileInput) -> Member:
 
     Raises:
         ApiError: FENCED_MEMBER_EPOCH: the member's state was written by a later
-            version, and it has not revoked all its partitions (E5-04).
+            version, and it has not revoked all its partitions.
     """
     after = _next_member(member, inputs)
     return member if after == member else after
@@ -87,7 +87,7 @@ def _next_member(member: Member, inputs: ReconcileInput) -> Member:
             return _without_lost_topics(member, inputs) if inputs.changed else member
         case MemberState.UNREVOKED_PARTITIONS:
             if not _still_owns(inputs.owned, member.pending_revocation):
-                # The epoch stays, although KIP-848 advances it by one (E5-02).
+                # The epoch stays, although KIP-848 advances it by one.
                 return _next_assignment(member, member.epoch, inputs)
             return _without_lost_topics(member, inputs) if inputs.changed else member
         case MemberState.UNRELEASED_PARTITIONS:
@@ -119,7 +119,7 @@ def _without_lost_topics(member: Member, inputs: ReconcileInput) -> Member:
 
 
 def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Member:
-    # Revoke first; then take all free partitions at the target epoch (E5-06, E5-09).
+    # Revoke first; then take all free partitions at the target epoch.
     difference = _difference(member, inputs)
     if difference.revoke and _still_owns(inputs.owned, difference.revoke):
         return _with_assignment(
@@ -151,7 +151,7 @@ def _with_assignment(
 ) -> Member:
     """Return the member with a new current assignment.
 
-    Its epoch becomes its previous epoch, even when both are the same (E3-10).
+    Its epoch becomes its previous epoch, even when both are the same.
     """
     return member._replace(
         epoch=epoch,

@@ -2,7 +2,7 @@
 
 The records equal those of Kafka's `GroupCoordinatorRecordHelpers`. `group_records`
 writes a whole group, `group_tombstones` deletes one. The handler of a request decides
-their order (E22.3).
+their order.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ def _classic(member: Member) -> ClassicMemberMetadata | None:
 
 
 def epoch_record(group_id: GroupId, epoch: int, metadata_hash: int) -> Record:
-    """Return record 3: the group epoch and the hash of the topics' metadata
-    (E15-03)."""
+    """Return record 3: the group epoch and the hash of the topics' metadata."""
     assert epoch >= 0, "a group that is written has an epoch"
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return Record(ConsumerGroupMetadataKey(group_id=group_id), value)
@@ -164,8 +163,7 @@ _MEMBER_KEYS: Final = (
 
 
 def member_tombstones(group_id: GroupId, member_id: MemberId) -> list[Record]:
-    """Return the tombstones of records 8, 7 and 5, in the order of replay (E22-26,
-    E22-42)."""
+    """Return the tombstones of records 8, 7 and 5, in the order of replay."""
     return [
         Record(key(group_id=group_id, member_id=member_id), None)
         for key in _MEMBER_KEYS
@@ -173,13 +171,13 @@ def member_tombstones(group_id: GroupId, member_id: MemberId) -> list[Record]:
 
 
 def regex_tombstone(group_id: GroupId, regex: str) -> Record:
-    """Return the tombstone of a regular expression (E14-10)."""
+    """Return the tombstone of a regular expression."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return Record(key, None)
 
 
 def group_records(group: ConsumerGroup) -> list[Record]:
-    """Return the records of the group's current state (E20-14)."""
+    """Return the records of the group's current state."""
     group_id = group.group_id
     members, epoch = group.members.values(), group.assignment_epoch
     return [
@@ -200,7 +198,7 @@ def group_records(group: ConsumerGroup) -> list[Record]:
 
 
 def group_tombstones(group: ConsumerGroup) -> list[Record]:
-    """Return the tombstones of the group, members first (E22-29)."""
+    """Return the tombstones of the group, members first."""
     group_id = group.group_id
     current, target, metadata = (
         [Record(key(group_id=group_id, member_id=each), None) for each in group.members]

@@ -1,9 +1,8 @@
-"""Replay the records of consumer groups: the only way a consumer group changes
-(E22.4).
+"""Replay the records of consumer groups: the only way a consumer group changes.
 
 Live requests and loading use the same replay. Compaction may have removed any earlier
 record: a record with a value creates its group, and a tombstone without its object does
-nothing. A record that violates an invariant stops the shard (E22-42, E22-43, E22-45).
+nothing. A record that violates an invariant stops the shard.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ _BEFORE_CURRENT: Final[dict[str, Any]] = {
     "assigned": {},
     "pending_revocation": {},
 }
-"""The fields of a member whose current assignment was deleted (E22-44)."""
+"""The fields of a member whose current assignment was deleted."""
 
 
 def replay(state: State, record: Record) -> GroupId:
     """Apply a record to the state; return its group id.
 
-    A tombstone for an unknown group does nothing (E22-41).
+    A tombstone for an unknown group does nothing.
 
     Raises:
         AssertionError: The record violates an invariant, for example an epoch
@@ -77,8 +76,7 @@ def replay(state: State, record: Record) -> GroupId:
             _replay_tombstone(state, group, key)
         return group_id
     if group is None:
-        # The new group replaces a simple classic group, which commits created (E22-45,
-        # H-153).
+        # The new group replaces a simple classic group, which commits created.
         classic = state.classic_groups.pop(group_id, None)
         assert classic is None or classic.is_simple, (
             f"{group_id} is a classic group with members or a protocol"
@@ -141,7 +139,7 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
 
 
 def _member(group: ConsumerGroup, member_id: MemberId) -> Member:
-    # A record may precede the one with the member's metadata (E22-40).
+    # A record may precede the one with the member's metadata.
     return group.members.get(member_id) or Member(member_id=member_id)
 
 
@@ -179,7 +177,7 @@ def _with_metadata(member: Member, value: ConsumerGroupMemberMetadataValue) -> M
 def _partitions(topics: list[CurrentTopicPartitions], epoch: int) -> AssignedPartitions:
     """Return the partitions with their assignment epochs.
 
-    Before Kafka 4.3 the record lacks them: then they are the member's epoch (E3-11).
+    Before Kafka 4.3 the record lacks them: then they are the member's epoch.
     """
     return {
         topic.topic_id: (
@@ -219,7 +217,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
 
 def _remove_group(state: State, group: ConsumerGroup) -> None:
     group_id = group.group_id
-    assert not group.members, f"{group_id} is deleted and has members (H-151)"
+    assert not group.members, f"{group_id} is deleted and has members"
     assert not group.targets, f"{group_id} is deleted and has targets"
     assert group.assignment_epoch == UNASSIGNED, f"{group_id} has a target epoch"
     for resolved in group.regexes.values():

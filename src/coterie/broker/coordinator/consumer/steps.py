@@ -1,4 +1,4 @@
-"""The steps of a heartbeat and of a classic join, in their order (E7.6).
+"""The steps of a heartbeat and of a classic join, in their order.
 
 heartbeat.py and classic_members.py call them one after the other, after they have found
 the sender: update the member, bump the group epoch if the subscription or the topics
@@ -51,7 +51,7 @@ def update_member(draft: ConsumerDraft, sender: Sender, member: Member) -> None:
 
 
 def bump_epoch(draft: ConsumerDraft, before: Member, member: Member) -> None:
-    """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
+    """Bump the group epoch at most once, whatever the reasons.
 
     Raises:
         ApiError: UNSUPPORTED_ASSIGNOR, INVALID_REQUEST, for client-side assignors.
@@ -62,9 +62,9 @@ def bump_epoch(draft: ConsumerDraft, before: Member, member: Member) -> None:
 
 
 def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
-    """Return whether the member's subscription requires a new target (E6-01, E6-05).
+    """Return whether the member's subscription requires a new target.
 
-    A new regular expression does so once it is resolved (E6-06).
+    A new regular expression does so once it is resolved.
     """
     if before.topic_names != after.topic_names:
         return True
@@ -75,7 +75,7 @@ def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
 def bump_if_needed(draft: ConsumerDraft, *, needs_target: bool = False) -> None:
     """Bump the group epoch if a target is needed, or is due as the topics changed.
 
-    The topics' metadata is refreshed only for a reason, not at every heartbeat (E6-32).
+    The topics' metadata is refreshed only for a reason, not at every heartbeat.
     """
     if needs_target or draft.group.is_refresh_due(draft.context.now_ms):
         other_topics = draft.refresh_topics()
@@ -90,7 +90,7 @@ def compute_target(draft: ConsumerDraft, sender: Member) -> None:
     """Compute the target of the group epoch, or delegate it to a member, if it is due.
 
     Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed.
     """
     if draft.epoch > draft.assignment_epoch and not delegate_target(draft, sender):
         make_target_if_due(draft)
@@ -99,11 +99,10 @@ def compute_target(draft: ConsumerDraft, sender: Member) -> None:
 def reconcile_member(
     draft: ConsumerDraft, before: Member, member: Member, owned: Owned | None
 ) -> Member:
-    """Return the member after one step towards its target, and set its rebalance timer
-    (E7-41, E8-03).
+    """Return the member after one step towards its target, and set its rebalance timer.
 
     Raises:
-        ApiError: FENCED_MEMBER_EPOCH (E5-04).
+        ApiError: FENCED_MEMBER_EPOCH.
     """
     changed = (before.topic_names, before.topic_regex) != (
         member.topic_names,

@@ -1,17 +1,15 @@
-"""Resolve regular expressions of subscriptions, and react to changes of topics (E14,
-E15).
+"""Resolve regular expressions of subscriptions, and react to changes of topics.
 
-Expressions use RE2, as Kafka uses RE2/J (E14-02): matching takes time linear in the
+Expressions use RE2, as Kafka uses RE2/J: matching takes time linear in the
 name, whatever the expression, and RE2 refuses expressions that would take longer.
 
 A heartbeat with an expression gets its response immediately. A timer resolves all
 expressions of the group against one version of the topics, writes the matches (record
-16), and bumps the group epoch if they changed (E14-05, E14-07). A group has one
-resolution at a time, and at most one in ten seconds (E14-06).
+16), and bumps the group epoch if they changed. A group has one
+resolution at a time, and at most one in ten seconds.
 
 A change of topics only makes the subscribed groups refresh their metadata at the next
-heartbeat of any member, which bumps the epoch once if the hash changed (E15-04,
-E15-09).
+heartbeat of any member, which bumps the epoch once if the hash changed.
 """
 
 from __future__ import annotations
@@ -63,9 +61,9 @@ def check_regex(text: str) -> None:
     """Check that the text is a regular expression.
 
     Raises:
-        ApiError: INVALID_REGULAR_EXPRESSION, with the description of RE2/J (E14-04).
+        ApiError: INVALID_REGULAR_EXPRESSION, with the description of RE2/J.
     """
-    assert text, "an empty expression is not a subscription (E14-12)"
+    assert text, "an empty expression is not a subscription"
     reason = _compile_error(text)
     if reason is None and _ANY_BYTE in _TOKENS.findall(text):
         reason = "invalid escape sequence"
@@ -88,8 +86,7 @@ def _compile_error(text: str) -> str | None:
 def matching(
     regexes: Collection[str], topic_names: Iterable[TopicName]
 ) -> dict[str, list[TopicName]]:
-    """Return the sorted topics that each expression matches as a whole (E14-03,
-    E14-09).
+    """Return the sorted topics that each expression matches as a whole.
 
     Internal topics match too. An invalid expression, which another broker may have
     written to the log, matches nothing.
@@ -136,11 +133,11 @@ def update_regex(draft: ConsumerDraft, before: Member, member: Member) -> None:
     due.
 
     One is due when this member's expression or any other is not resolved, or the
-    refresh interval of the group has passed (E14-06). The cost does not depend on the
+    refresh interval of the group has passed. The cost does not depend on the
     size of the group.
 
     Raises:
-        ApiError: INVALID_REGULAR_EXPRESSION (E14-04).
+        ApiError: INVALID_REGULAR_EXPRESSION.
     """
     regex = member.topic_regex
     if regex != before.topic_regex:

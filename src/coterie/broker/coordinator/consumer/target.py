@@ -1,7 +1,7 @@
-"""The target assignment of a group: its inputs, the assignor, and its records (E11).
+"""The target assignment of a group: its inputs, the assignor, and its records.
 
 `build_target` and `group_spec` are pure. `make_target_if_due` writes a record 7 for
-each member whose target changed, and always a record 6 (E7-39, E7-40).
+each member whose target changed, and always a record 6.
 
 A group that got a target within the last `group.consumer.assignment.interval.ms` waits
 for the next one, so that members that join at the same time share one run of the
@@ -45,7 +45,7 @@ class TargetInput:
     """The inputs of a target assignment.
 
     `members` and their `previous` targets include the changes of the current request; a
-    returning static member has the target of the member that it replaces (E9-14).
+    returning static member has the target of the member that it replaces.
     `resolved` holds the topics of each regular expression.
     """
 
@@ -65,11 +65,10 @@ class NewTarget(NamedTuple):
 def build_target(inputs: TargetInput, assign: Assign) -> NewTarget:
     """Return the targets that the assignor computes.
 
-    A member without a previous target counts as changed even if it gets no partition
-    (H-32).
+    A member without a previous target counts as changed even if it gets no partition.
 
     Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed; nothing changes (E11-06).
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed; nothing changes.
     """
     try:
         assignment = assign(group_spec(inputs))
@@ -95,8 +94,7 @@ def build_target(inputs: TargetInput, assign: Assign) -> NewTarget:
 
 
 def group_spec(inputs: TargetInput) -> GroupSpec:
-    """Return the input of the assignor; topics that do not exist are left out
-    (E11-04).
+    """Return the input of the assignor; topics that do not exist are left out.
 
     Members with equal subscriptions share one set of topics: it is resolved once, and
     an assignor can detect them by identity.
@@ -130,7 +128,7 @@ def make_target_if_due(draft: ConsumerDraft) -> None:
     passed.
 
     Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed.
     """
     context, group = draft.context, draft.group
     interval_ms = context.environment.configs.assignment_interval_ms(group.group_id)

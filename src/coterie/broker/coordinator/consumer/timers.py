@@ -1,5 +1,5 @@
 """The timers of a consumer group, and the internal requests that are handled when they
-fire (E8).
+fire.
 
 A timer is a value; its deadline is not part of the state. Keys: ("session", group id,
 member id), the same as in classic groups, so that a member that changes its protocol
@@ -21,10 +21,10 @@ from coterie.types import GroupId, MemberId, TopicName
 
 
 class ExpireMember(NamedTuple):
-    """The expiration of a member's session (E8-02).
+    """The expiration of a member's session.
 
     The join and sync timers of a classic member, which run for its rebalance timeout,
-    submit it too (E20-29).
+    submit it too.
     """
 
     group_id: GroupId
@@ -32,8 +32,8 @@ class ExpireMember(NamedTuple):
 
 
 class EndRevocation(NamedTuple):
-    """The expiration of the rebalance timeout of a member that must revoke partitions
-    (E8-03)."""
+    """The expiration of the rebalance timeout of a member that must revoke
+    partitions."""
 
     group_id: GroupId
     member_id: MemberId
@@ -43,7 +43,7 @@ class EndRevocation(NamedTuple):
 class ResolveRegexes(NamedTuple):
     """The due resolution of a group's regular expressions.
 
-    `may_describe` is the authorization check of the member that triggered it (E14-08).
+    `may_describe` is the authorization check of the member that triggered it.
     """
 
     group_id: GroupId
@@ -51,7 +51,7 @@ class ResolveRegexes(NamedTuple):
 
 
 class EndComputation(NamedTuple):
-    """The expiration of the computing member's rebalance timeout (E8-09)."""
+    """The expiration of the computing member's rebalance timeout."""
 
     group_id: GroupId
     member_id: MemberId
@@ -60,7 +60,7 @@ class EndComputation(NamedTuple):
 def session_timer(group_id: GroupId, member: Member, context: Context) -> Timer:
     """Return the timer of a member's whole session timeout.
 
-    A member of the classic protocol has its own session timeout (E8-11).
+    A member of the classic protocol has its own session timeout.
     """
     if member.classic is None:
         timeout_ms = context.environment.configs.session_timeout_ms(group_id)
@@ -96,7 +96,7 @@ def cancel_rebalance(group_id: GroupId, member_id: MemberId) -> CancelTimer:
 def join_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
     """Return the timer of a classic member that must rejoin.
 
-    Another request to rejoin does not extend it (E20-28).
+    Another request to rejoin does not extend it.
     """
     return Timer(
         ("join", group_id, member.member_id),
@@ -107,7 +107,7 @@ def join_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
 
 
 def sync_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
-    """Return the timer of a classic member that has joined and must sync (E20-29)."""
+    """Return the timer of a classic member that has joined and must sync."""
     return Timer(
         ("sync", group_id, member.member_id),
         now_ms + member.rebalance_timeout_ms,
@@ -149,10 +149,10 @@ def cancel_computation(group_id: GroupId) -> CancelTimer:
 
 
 def timers_after_load(group: ConsumerGroup, context: Context) -> Result:
-    """Return the timers of a loaded group (E8-06).
+    """Return the timers of a loaded group.
 
     Every member gets a whole session timeout, and one that must revoke a whole
-    rebalance timeout. The refresh of the topics is due by default (E15-06).
+    rebalance timeout. The refresh of the topics is due by default.
     """
     group_id = group.group_id
     set_now: list[Timer] = []

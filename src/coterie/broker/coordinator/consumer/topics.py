@@ -1,6 +1,6 @@
 """The metadata hash of a consumer group's topics, and the index from topics to groups.
 
-The hashes equal Kafka's, which record 3 stores (E15-03, KIP-1101,
+The hashes equal Kafka's, which record 3 stores (KIP-1101,
 `Utils.computeTopicHash` and `computeGroupHash`): XXH3-64 over the fields in the byte
 layout of hash4j. Numbers are little-endian; a string is its UTF-16 code units followed
 by their number.
@@ -119,11 +119,10 @@ def hash_of_topics(names: Iterable[TopicName], topics: TopicView) -> int:
 
 
 class TopicIndex:
-    """The groups that subscribe to each topic, by name or regular expression (E15-04,
-    H-26).
+    """The groups that subscribe to each topic, by name or regular expression.
 
     It counts the subscriptions of each group. Replay updates it; the log does not hold
-    it (E2-05).
+    it.
     """
 
     def __init__(self) -> None:

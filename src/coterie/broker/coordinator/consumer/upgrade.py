@@ -1,10 +1,9 @@
-"""Upgrade of a classic group to the consumer protocol, without stopping it (KIP-848,
-E20.2).
+"""Upgrade of a classic group to the consumer protocol, without stopping it (KIP-848).
 
 The first member of the consumer protocol that joins a classic group converts it. Its
 heartbeat starts with a draft that deletes the classic group and writes the same
 members, with their owned partitions, into a consumer group; then the heartbeat is
-handled as usual, and all records are one batch (E20-03). Parked joins and syncs fail
+handled as usual, and all records are one batch. Parked joins and syncs fail
 with REBALANCE_IN_PROGRESS, and so do the next heartbeats of the other members. No
 member loses a partition before it has revoked it.
 
@@ -51,7 +50,7 @@ from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
 _UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
-"""The values of `group.consumer.migration.policy` that allow an upgrade (E20-01)."""
+"""The values of `group.consumer.migration.policy` that allow an upgrade."""
 
 _DISPOSABLE_USER_DATA: Final = frozenset(
     {"range", "roundrobin", "sticky", "cooperative-sticky"}
@@ -60,7 +59,7 @@ _DISPOSABLE_USER_DATA: Final = frozenset(
 
 Kafka's own assignors store at most their last assignment in it, which is part of this
 group's state anyway; librdkafka's sticky assignors send it in every assignment. Kafka
-refuses to upgrade such groups (E20-12), and so does this module if
+refuses to upgrade such groups, and so does this module if
 `group.consumer.migration.drop.user.data` is false.
 """
 
@@ -71,11 +70,11 @@ def get_or_convert(
     """Return the group of a request before the request.
 
     A join may create the group. When it joins a classic group, return the consumer
-    group with the same members; `upgrade` writes it (E7-21).
+    group with the same members; `upgrade` writes it.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND, also when the group may not be upgraded (E20-11),
-            or its members' metadata makes that impossible (E20-12).
+        ApiError: GROUP_ID_NOT_FOUND, also when the group may not be upgraded,
+            or its members' metadata makes that impossible.
     """
     group_id = request.group_id
     group = state.consumer_groups.get(group_id)
@@ -103,14 +102,14 @@ def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> None:
     if group.members:
         for record in group_records(group):
             draft.write(record)
-    # Parked joins and syncs are of a generation that will not complete (E20-13).
+    # Parked joins and syncs are of a generation that will not complete.
     code = ErrorCode.REBALANCE_IN_PROGRESS
     for member_id, ticket in classic.joins.items():
         response = m.JoinGroupResponse(error_code=code, member_id=member_id)
         draft.replies.append(Reply(ticket, response))
     for ticket in classic.syncs.values():
         draft.replies.append(Reply(ticket, m.SyncGroupResponse(error_code=code)))
-    # Sessions continue with the timeouts that the members chose (E20-15).
+    # Sessions continue with the timeouts that the members chose.
     draft.set(cancel_join(group.group_id))
     draft.set(cancel_sync(group.group_id))
     for member_id in classic.pending_members:
@@ -123,7 +122,7 @@ def _convert(
     classic: ClassicGroup, context: Context, written: Record | None
 ) -> ConsumerGroup:
     """Return a consumer group with the members of a classic group, at the epoch that
-    was the generation (E20-14).
+    was the generation.
 
     `written` is the newest record of the classic group, with the last durable
     assignments.

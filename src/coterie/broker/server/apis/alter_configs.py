@@ -184,7 +184,7 @@ def _alter_group(
     call: Call, group_id: GroupId, configs: Sequence[m.IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     # Any node can change a group's configuration: it is not part of the state of the
-    # group's coordinator (E21-01).
+    # group's coordinator.
     if not call.authorize_group(Operation.ALTER_CONFIGS, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     catalog = call.node.broker.catalog

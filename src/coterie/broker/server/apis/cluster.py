@@ -10,7 +10,7 @@ DescribeCluster  60   0-2 (1: endpoint type, KIP-919; 2: fenced brokers)
 ===============  ===  =======================================================
 
 A request for ApiVersions in a later version is not handled here: the connection
-responds to it with UNSUPPORTED_VERSION in version 0 (G1-03).
+responds to it with UNSUPPORTED_VERSION in version 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.releases import Release
 
 FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
-"""Name, lowest and highest level of each feature. Group version 1 is KIP-848 (E30-02),
+"""Name, lowest and highest level of each feature. Group version 1 is KIP-848,
 transaction version 2 is KIP-890."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_SINCE: Final = 3
@@ -137,10 +137,10 @@ _COORDINATOR_MESSAGES: Final[Mapping[int, str]] = {
 
 
 def find_coordinator(call: Call) -> None:
-    """Find the coordinator of each key, in the order of the request (B-10, B-18).
+    """Find the coordinator of each key, in the order of the request.
 
-    Groups are mapped to nodes as Kafka's clients expect (B-16). Requires DESCRIBE on
-    the group, which need not exist (B-17).
+    Groups are mapped to nodes as Kafka's clients expect. Requires DESCRIBE on
+    the group, which need not exist.
     """
     request: m.FindCoordinatorRequest = call.request
     if call.api_version >= _MANY_KEYS_SINCE:

@@ -12,7 +12,7 @@ In commits and deletions, topics that the principal may not read get an error he
 the others are submitted to the group's shard. A fetch is submitted with all its topics.
 
 Shards respond to OffsetFetch in the shape of v8 and later. For older versions an error
-of the group is at the top level from v2 on (A-30), and in v1 in each partition (A-31).
+of the group is at the top level from v2 on, and in v1 in each partition.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ENCODED_SINCE: Final = 6
 
 
 def offset_commit(call: Call) -> None:
-    """Commit offsets. Requires READ on the group and on each topic (E27)."""
+    """Commit offsets. Requires READ on the group and on each topic."""
     request = call.request
     if isinstance(request, PlainCommit):
         if (
@@ -74,8 +74,7 @@ def offset_commit(call: Call) -> None:
 
 
 def offset_delete(call: Call) -> None:
-    """Delete committed offsets. Requires DELETE on the group and READ on each topic
-    (E27)."""
+    """Delete committed offsets. Requires DELETE on the group and READ on each topic."""
     division = Division(call.node.broker.catalog, DELETE_TYPES)
     _forward_topics(call, Operation.DELETE, division)
 
@@ -131,8 +130,7 @@ def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
 
 
 def offset_fetch(call: Call) -> None:
-    """Respond for every group of the request in order, repeated groups included
-    (A-51)."""
+    """Respond for every group of the request in order, repeated groups included."""
     request: m.OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
         _fetch_groups(call, request.groups)
@@ -186,7 +184,7 @@ def _fetch_group(
     group: m.OffsetFetchRequestGroup,
     respond: Callable[[m.OffsetFetchResponseGroup], None],
 ) -> None:
-    """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic (E27),
+    """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic,
     which the shard checks."""
     if not call.authorize(_DESCRIBE, _GROUP, group.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -8,7 +8,7 @@ ListConfigResources  74   0-1 (KIP-714, KIP-1142)
 ===================  ===  ==================================================
 
 Topics, brokers and groups have configurations. The nodes of a process share their
-settings. A group need not exist (E21-10).
+settings. A group need not exist.
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
 
 
 def serve_member_request(call: Call) -> None:
-    """Serve JoinGroup, Heartbeat and LeaveGroup. Requires READ on the group
-    (E27)."""
+    """Serve JoinGroup, Heartbeat and LeaveGroup. Requires READ on the group."""
     request = call.request
     if call.authorize_group(Operation.READ, request.group_id):
         submit_to_coordinator(call, request.group_id, request, call.respond)
@@ -74,10 +73,10 @@ def sync_group(call: Call) -> None:
 
 
 def consumer_group_heartbeat(call: Call) -> None:
-    """Serve ConsumerGroupHeartbeat (E7-01 to E7-03).
+    """Serve ConsumerGroupHeartbeat.
 
     It is advertised even when the protocol is disabled: the client then receives
-    UNSUPPORTED_VERSION and falls back to the classic protocol (E30-03).
+    UNSUPPORTED_VERSION and falls back to the classic protocol.
     """
     request = call.request
     if not _is_consumer_protocol_enabled(call):
@@ -92,7 +91,7 @@ def consumer_group_heartbeat(call: Call) -> None:
 
 def serve_client_assignment(call: Call) -> None:
     """Serve ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment, which
-    `group.consumer.client.assignors.enable` enables (E13)."""
+    `group.consumer.client.assignors.enable` enables."""
     if call.node.broker.settings.group_consumer_client_assignors_enable:
         serve_member_request(call)
     else:
@@ -108,9 +107,9 @@ def _is_consumer_protocol_enabled(call: Call) -> bool:
 
 
 def list_groups(call: Call) -> None:
-    """List the groups that this node coordinates (H-117a, H-117b, E28-06).
+    """List the groups that this node coordinates.
 
-    Groups without DESCRIBE are left out without an error (E27).
+    Groups without DESCRIBE are left out without an error.
     """
     node = call.node
     runtime = node.broker.runtime
@@ -154,7 +153,7 @@ def _merge_lists(responses: Sequence[m.ListGroupsResponse]) -> m.ListGroupsRespo
 
 
 def describe_groups(call: Call) -> None:
-    """Describe each group; an error affects only its own group (C-25, H-113a).
+    """Describe each group; an error affects only its own group.
 
     Kafka describes a repeated id each time, which lets a small request make a response
     of any size. Here it counts once.
@@ -177,7 +176,7 @@ def describe_groups(call: Call) -> None:
 
 
 def describe_consumer_groups(call: Call) -> None:
-    """Describe each group, repeated ids once, by a request to its shard (E16-05a)."""
+    """Describe each group, repeated ids once, by a request to its shard."""
     group_ids = list(dict.fromkeys(call.request.group_ids))
 
     def done(groups: Sequence[m.DescribedConsumerGroup]) -> None:
@@ -212,7 +211,7 @@ class _Described(Protocol):
 
 
 def _add_authorized_operations(call: Call, groups: Iterable[_Described]) -> None:
-    """Add the authorized operations when the request includes them (KIP-430, D-33)."""
+    """Add the authorized operations when the request includes them (KIP-430)."""
     if call.request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -225,8 +224,7 @@ def _add_authorized_operations(call: Call, groups: Iterable[_Described]) -> None
 
 
 def delete_groups(call: Call) -> None:
-    """Delete each group, with its own result; a repeated id counts once (D-13,
-    D-16)."""
+    """Delete each group, with its own result; a repeated id counts once."""
     request: m.DeleteGroupsRequest = call.request
     group_ids = list(dict.fromkeys(request.groups_names))
     collector = ResponseCollector[m.DeletableGroupResult](

@@ -1,7 +1,7 @@
 """Produce, key 0: versions 3-13 (13: topic ids, KIP-516; 12: transactions v2, KIP-890).
 
-Versions 0-2 are advertised for librdkafka (G4-13) and not served. The response is sent
-once all batches of the request are durable; with acks=0 there is none (G1-06).
+Versions 0-2 are advertised for librdkafka and not served. The response is sent
+once all batches of the request are durable; with acks=0 there is none.
 """
 
 from __future__ import annotations

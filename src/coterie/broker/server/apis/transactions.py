@@ -11,7 +11,7 @@ TxnOffsetCommit     28   0-6 (3: members, KIP-447; 5: KIP-890; 6: topic ids)
 ==================  ===  =======================================================
 
 A response is sent once the transaction's state is durable. When the flush fails it is
-NOT_COORDINATOR, so that the client finds its coordinator and retries (E23-13).
+NOT_COORDINATOR, so that the client finds its coordinator and retries.
 """
 
 from __future__ import annotations
