@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from coterie.broker.coordinator.classic.group import GroupState
 from coterie.wire.error_codes import ErrorCode
 from tests.scenarios.play import _WHO, Act, Play, words
 
@@ -119,7 +120,8 @@ def are_swept(play: Play, days: str | None) -> None:
 
 
 def resigns(play: Play) -> None:
-    play.driver.shard.resign()
+    for group in play.driver.groups.values():
+        group.state = GroupState.DEAD
 
 
 # Expectations.

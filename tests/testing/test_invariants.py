@@ -96,7 +96,6 @@ def test_a_target_without_a_member_is_reported(driver: GroupDriver) -> None:
         lambda group: group.static_members.clear(),
         lambda group: setattr(group, "classic_count", 1),
         lambda group: group._reconciled.clear(),
-        lambda group: group._subscriptions.clear(),
         lambda group: setattr(group, "assignment_epoch", group.epoch + 1),
     ],
 )

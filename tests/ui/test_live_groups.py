@@ -196,13 +196,13 @@ def test_pages_are_bounded() -> None:
         pages = [groups.messages() for _ in range(PAGES_MAX + 1)]
         for page in pages[:-1]:
             await take(page)
-        assert groups.page_count == PAGES_MAX
+        assert len(groups._pages) == PAGES_MAX
         with pytest.raises(TooManyPages):
             await take(pages[-1])
         for page in pages[:-1]:
             await page.aclose()
         await asyncio.sleep(0)
-        assert (groups.page_count, groups.is_running) == (0, False)
+        assert (len(groups._pages), groups.is_running) == (0, False)
 
     run(test)
 

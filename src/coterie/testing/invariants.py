@@ -181,7 +181,6 @@ _DERIVED = (
     "offers",
     "classic_protocols",
     "_reconciled",
-    "_subscriptions",
     "_owner_epochs",
 )
 

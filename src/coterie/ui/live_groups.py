@@ -112,11 +112,6 @@ class LiveGroups:
         self._is_closed = False
 
     @property
-    def page_count(self) -> int:
-        """The number of pages that are open."""
-        return len(self._pages)
-
-    @property
     def is_running(self) -> bool:
         """Whether the cluster is measured."""
         return self._task is not None and not self._task.done()

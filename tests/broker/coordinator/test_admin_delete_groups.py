@@ -61,13 +61,6 @@ def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
     )
 
 
-@pytest.mark.fact("D-14b")
-def test_a_dead_group_is_not_found(driver: ShardDriver) -> None:
-    stable_group(driver, 1)
-    driver.shard.resign()
-    assert driver.delete_group().error == 69
-
-
 @pytest.mark.fact("D-15a", "D-15b")
 def test_a_group_deletion_writes_its_tombstones_in_one_batch(
     driver: ShardDriver,

@@ -12,6 +12,7 @@ from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.shards import Phase
 from coterie.errors import LogCorrupt, LogError, LogFull
 from coterie.settings import Settings
+from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import decode_records
 from tests.broker.runtime.world import (
@@ -233,8 +234,14 @@ def test_stored_offsets_that_cannot_be_read_are_an_error_of_their_group(
 # A coordinator that moves; only the test kit moves one.
 
 
+@pytest.mark.fact("E19-16", "E19-16a")
 def test_a_reloaded_shard_keeps_its_writes_and_fails_pending_requests() -> None:
     world = World(shard_count=1)
+    joined = [world.submit(join_request("s"), "s", 3) for _ in range(2)]
+    world.loop.advance(10.1)
+    ids = {answer.member_id for [answer] in joined} - {joined[0][0].leader}
+    request = m.SyncGroupRequest(group_id="s", generation_id=1, member_id=ids.pop())
+    syncing = world.submit(request, "s", 3)
     world.call(commit_request("g", 5), "g")
     staged = world.submit(commit_request("g", 6), "g")
     joining = world.submit(join_request("j"), "j", 3)
@@ -242,6 +249,7 @@ def test_a_reloaded_shard_keeps_its_writes_and_fails_pending_requests() -> None:
     world.runtime.reload_shard(0)
 
     assert joining[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert syncing[0].error_code == ErrorCode.NOT_COORDINATOR
     world.loop.settle()
     assert commit_error(staged[0]) == ErrorCode.NONE
     assert world.offset("g") == 6

@@ -131,10 +131,6 @@ class ProducerState:
         made._aborted = [AbortedTransaction(*each) for each in value["aborted"]]
         return made
 
-    def has_open_transaction(self, producer_id: ProducerId) -> bool:
-        """Return whether the producer has an open transaction in this partition."""
-        return producer_id in self._open
-
     # Writing.
 
     def check_append(self, batch: ProducerBatch) -> BatchLocation | None:

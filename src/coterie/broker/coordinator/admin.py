@@ -346,7 +346,7 @@ def delete_group(state: State, request: DeleteGroup, context: Context) -> Result
     """
     group_id = request.group_id
     group = state.group(group_id)
-    if group is None or group.state is GroupState.DEAD:
+    if group is None:
         raise _group_not_found(group_id)
     if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")

@@ -95,7 +95,7 @@ from coterie.broker.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.broker.coordinator.result import Context, Origin, Record, Reply, Result
+from coterie.broker.coordinator.result import Context, Origin, Record, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.settings import Settings
@@ -362,16 +362,6 @@ class Shard:
         ]
         sweep = next_sweep(self.settings, context.now_ms)
         return _combined([*loaded, Result(timers=(sweep,))])
-
-    def resign(self) -> tuple[Reply, ...]:
-        """Fail all parked requests with NOT_COORDINATOR; the groups become Dead.
-
-        The shard must not be used afterwards.
-        """
-        groups = self.state.classic_groups.values()
-        result = _combined(lifecycle.resigned(group) for group in groups)
-        self.apply(result)
-        return result.replies
 
 
 def _combined(results: Iterable[Result]) -> Result:

@@ -238,11 +238,6 @@ class Quotas:
         self._accepted_ms = 0
 
     @property
-    def meter_count(self) -> int:
-        """The number of rates and buckets in memory."""
-        return len(self._meters)
-
-    @property
     def is_full(self) -> bool:
         """Whether there are so many clients that further ones share a rate. They get
         their own one at a later sweep, so their limits must not be kept."""

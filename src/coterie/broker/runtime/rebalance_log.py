@@ -54,7 +54,7 @@ RebalanceListener = Callable[[str, int, Mapping[str, Value]], None]
 fields. It gets all events, those above `LINES_PER_S` too."""
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-_IDLE: Final = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)
+_IDLE: Final = (GroupState.EMPTY, GroupState.STABLE)
 
 
 class Before(NamedTuple):

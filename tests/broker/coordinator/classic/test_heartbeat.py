@@ -103,13 +103,6 @@ def test_a_wrong_generation_is_illegal(driver: Driver, generation: int) -> None:
     assert heartbeat(driver, ids[0], generation) == 22
 
 
-@pytest.mark.fact("E19-10e")
-def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
-    (member_id,) = stable_group(driver, 1)
-    driver.groups["g"].state = GroupState.DEAD
-    assert heartbeat(driver, member_id) == 15
-
-
 @pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert heartbeat(driver, "m", group_id="") == 24
@@ -188,6 +181,4 @@ def test_a_heartbeat_that_returns_an_error_has_no_session_to_refresh(
     assert session(driver, "unknown") is None
     assert session(driver, leader, generation=2) is None
     join(driver)
-    assert session(driver, leader) is None
-    driver.groups["g"].state = GroupState.DEAD
     assert session(driver, leader) is None

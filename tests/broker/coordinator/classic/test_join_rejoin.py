@@ -193,10 +193,3 @@ def test_a_join_phase_without_joins_is_extended(driver: Driver) -> None:
     assert waiting.parked
     driver.advance(1)
     assert (waiting.error, waiting.response.leader) == (0, ids[1])
-
-
-def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
-    leader, _ = stable_group(driver)
-    driver.groups["g"].state = GroupState.DEAD
-    assert join(driver, leader).error == 15
-    assert join(driver).error == 15

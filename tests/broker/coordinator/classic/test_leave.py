@@ -213,9 +213,3 @@ def test_leave_group_before_version_3_removes_one_member(
 @pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert driver.send(m.LeaveGroupRequest(group_id="")).error == 24
-
-
-def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
-    (member_id,) = stable_group(driver, 1)
-    driver.groups["g"].state = GroupState.DEAD
-    assert leave(driver, member_id).error == 15

@@ -188,13 +188,6 @@ def test_an_outdated_timer_does_nothing(driver: Driver, request_: object) -> Non
     assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
 
 
-def test_a_timer_of_a_dead_group_does_nothing(driver: Driver) -> None:
-    (member_id,) = stable_group(driver, 1)
-    driver.groups["g"].state = GroupState.DEAD
-    driver.fire(ExpireSession("g", member_id))
-    assert member_id in driver.groups["g"].members
-
-
 @pytest.mark.parametrize("leaves", [True, False])
 def test_an_expiration_ends_the_initial_delay_and_a_leave_does_not(
     leaves: bool,

@@ -220,9 +220,3 @@ def test_a_sync_with_the_groups_protocol_is_accepted(driver: Driver) -> None:
 def test_a_static_member_with_another_member_id_is_fenced(driver: Driver) -> None:
     joining_group(driver, 1, static=True)
     assert sync(driver, "old-id", group_instance_id="i0").error == 82
-
-
-def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
-    (member_id,) = joining_group(driver, 1)
-    driver.groups["g"].state = GroupState.DEAD
-    assert sync(driver, member_id).error == 15

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from coterie.broker.coordinator.consumer.group import (
     ConsumerGroup,
     ConsumerGroupState,
-    SubscriptionType,
 )
 from coterie.broker.coordinator.consumer.member import (
     ClassicMemberInfo,
@@ -75,20 +74,6 @@ def test_derived_counts_are_updated_when_a_member_changes() -> None:
     assert "a" not in group.topic_counts
     assert group.assignor_counts == {}
     assert group.classic_count == 0
-
-
-@pytest.mark.fact("E2-05d")
-def test_subscriptions_are_homogeneous_until_one_member_differs() -> None:
-    alike, unlike = SubscriptionType.HOMOGENEOUS, SubscriptionType.HETEROGENEOUS
-    group = ConsumerGroup("group")
-    assert group.subscription_type is alike
-    group.put_member(Member(member_id="m", topic_names=("a", "b")))
-    group.put_member(Member(member_id="n", topic_names=unique_names("ba")))
-    assert group.subscription_type is alike
-    group.put_member(Member(member_id="n", topic_names=("a", "b"), topic_regex="a.*"))
-    assert group.subscription_type is unlike
-    group.remove_member("n")
-    assert group.subscription_type is alike
 
 
 @pytest.mark.fact("E2-05a")
@@ -209,7 +194,6 @@ def test_derived_state_equals_that_of_a_new_group_with_the_same_members(
     assert group.topic_counts == fresh.topic_counts
     assert group.assignor_counts == fresh.assignor_counts
     assert group.classic_count == fresh.classic_count
-    assert group.subscription_type is fresh.subscription_type
     assert all(
         group.members[member_id].instance_id == instance
         for instance, member_id in group.static_members.items()

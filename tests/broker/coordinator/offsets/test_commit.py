@@ -139,7 +139,7 @@ def test_a_simple_group_ignores_instance_ids(driver: ShardDriver) -> None:
 @pytest.mark.fact("H-82", "E17-11b")
 def test_a_dead_group_gets_coordinator_not_available(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
-    driver.shard.resign()
+    driver.groups["g"].state = GroupState.DEAD
     assert commit_as(driver, member_id) == 15
 
 

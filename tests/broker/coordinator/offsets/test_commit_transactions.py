@@ -213,7 +213,7 @@ def test_a_transactional_commit_does_not_extend_the_session(
 
 def test_a_dead_group_gets_coordinator_not_available(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
-    driver.shard.resign()
+    driver.groups["g"].state = GroupState.DEAD
     assert driver.txn_commit({T0: 5}) == {T0: 15}
 
 

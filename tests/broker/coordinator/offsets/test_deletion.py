@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.coordinator.classic import group as classic_group
+from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer.group import ResolvedRegex
 from coterie.broker.coordinator.consumer.record_builders import regex_record
 from coterie.broker.coordinator.offsets import deletion
@@ -71,7 +72,7 @@ def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
 @pytest.mark.fact("D-52b")
 def test_a_dead_group_is_not_found(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
-    driver.shard.resign()
+    driver.groups["g"].state = GroupState.DEAD
     assert delete(driver, "t").error == 69
 
 

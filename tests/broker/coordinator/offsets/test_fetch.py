@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.offsets.committed import (
     CommittedOffset,
     pack,
@@ -91,7 +92,7 @@ def test_all_offsets_of_an_unknown_group_are_an_empty_list(driver: ShardDriver) 
 
 @pytest.mark.fact("A-42", "H-94c")
 def test_a_dead_group_is_treated_like_an_unknown_group(driver: ShardDriver) -> None:
-    driver.shard.resign()
+    driver.groups["g"].state = GroupState.DEAD
     assert driver.offsets(None) == {}
     assert driver.offsets({"t": [0]}) == {T0: -1}
 

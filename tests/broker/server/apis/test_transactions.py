@@ -226,9 +226,7 @@ def test_all_markers_of_a_transaction_are_durable_together(
     for index in (0, 1):
         partition = broker.data.partition("a", index)
         assert partition is not None
-        assert not partition.current_producers().has_open_transaction(
-            client.producer_id
-        )
+        assert client.producer_id not in partition.current_producers()._open
 
 
 def test_a_transaction_open_at_a_restart_is_still_open(

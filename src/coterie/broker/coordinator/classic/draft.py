@@ -326,17 +326,6 @@ class SyncsCompleted(GroupChange):
         group.syncs.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResigned(GroupChange):
-    """The end of this broker's coordination of the group, after its parked requests
-    failed."""
-
-    def make(self, group: ClassicGroup) -> None:
-        group.joins.clear()
-        group.syncs.clear()
-        group.move(GroupState.DEAD, group.state_timestamp_ms)
-
-
 class ClassicDraft:
     """The collected result of a handler; `group` is the group after the changes so
     far."""

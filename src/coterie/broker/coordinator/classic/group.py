@@ -36,20 +36,21 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+    """The state of groups that do not exist."""
 
 
 MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
     GroupState.PREPARING_REBALANCE: frozenset(
-        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}
     ),
     GroupState.COMPLETING_REBALANCE: frozenset(
-        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}
+        {GroupState.STABLE, GroupState.PREPARING_REBALANCE}
     ),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE}),
 }
-"""The states that a group may move to, by its state."""
+"""The states that a group may move to, by its state. Kafka's groups are Dead between
+the end of coordination and their removal; here both are one step."""
 
 
 class MemberProtocol(NamedTuple):

@@ -153,8 +153,6 @@ def rebalance_timeout_ms(request: m.JoinGroupRequest, context: Context) -> int:
 
 
 def _check_group(group: ClassicGroup, request: m.JoinGroupRequest) -> None:
-    if group.state is GroupState.DEAD:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not _supports(group, request):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -192,7 +190,7 @@ def _has_room(group: ClassicGroup, member_id: MemberId, size_max: int) -> bool:
     During a rebalance the joined members count, not all members, so that an oversized
     group removes the members that join last.
     """
-    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+    if group.state is GroupState.EMPTY:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
         return member_id in group.joins or len(group.joins) < size_max

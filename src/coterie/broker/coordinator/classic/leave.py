@@ -11,7 +11,7 @@ from typing import Final
 
 from coterie.broker.coordinator.classic.draft import ClassicDraft, PendingMemberDropped
 from coterie.broker.coordinator.classic.errors import client_error
-from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, HasGroups
+from coterie.broker.coordinator.classic.group import ClassicGroup, HasGroups
 from coterie.broker.coordinator.classic.rebalance import (
     rebalance_after_removal,
     remove_member,
@@ -30,8 +30,8 @@ def handle(state: HasGroups, request: m.LeaveGroupRequest, context: Context) -> 
     """Remove the members that can be removed; the others rebalance.
 
     Raises:
-        ApiError: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE. The errors of single
-            members are part of the response.
+        ApiError: INVALID_GROUP_ID. The errors of single members are part of the
+            response.
     """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -42,8 +42,6 @@ def handle(state: HasGroups, request: m.LeaveGroupRequest, context: Context) -> 
         # is unknown instead of the whole request failing.
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         return Result(response=response_of(leaving, codes, context.api_version))
-    if group.state is GroupState.DEAD:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     draft = ClassicDraft(group, context)
     codes = [_leave(draft, identity) for identity in leaving]
     if ErrorCode.NONE in codes:

@@ -10,7 +10,6 @@ from typing import assert_never
 
 from coterie.broker.coordinator.classic.draft import (
     ClassicDraft,
-    GroupResigned,
     InitialDelayExtended,
     PendingMemberDropped,
 )
@@ -31,16 +30,14 @@ from coterie.broker.coordinator.classic.timers import (
     initial_delay_timer,
     session_timer,
 )
-from coterie.broker.coordinator.result import Context, Reply, Result
+from coterie.broker.coordinator.result import Context, Result
 from coterie.types import MemberId
-from coterie.wire import messages as m
-from coterie.wire.error_codes import ErrorCode
 
 
 def handle_timer(state: HasGroups, request: TimerRequest, context: Context) -> Result:
     """Return the result of a fired timer."""
     group = state.classic_groups.get(request.group_id)
-    if group is None or group.state is GroupState.DEAD:
+    if group is None:
         return Result()
     draft = ClassicDraft(group, context)
     match request:
@@ -125,18 +122,3 @@ def loaded(group: ClassicGroup, context: Context) -> Result:
     elif len(group.members) > draft.settings.group_max_size:
         prepare(draft)
     return draft.result()
-
-
-def resigned(group: ClassicGroup) -> Result:
-    """Fail all parked requests with NOT_COORDINATOR, as another broker coordinates."""
-    code = ErrorCode.NOT_COORDINATOR
-    replies = [
-        Reply(ticket, m.JoinGroupResponse(error_code=code, member_id=member_id))
-        for member_id, ticket in group.joins.items()
-    ]
-    replies += [
-        Reply(ticket, m.SyncGroupResponse(error_code=code))
-        for ticket in group.syncs.values()
-    ]
-    change = GroupResigned(group.group_id)
-    return Result(changes=(change,), replies=tuple(replies))

@@ -69,8 +69,6 @@ def _checked_group(state: HasGroups, request: m.SyncGroupRequest) -> ClassicGrou
     group = state.classic_groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group.state is GroupState.DEAD:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     group.checked_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from coterie.broker.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.broker.coordinator.client_side.values import (
@@ -30,7 +30,6 @@ from coterie.broker.coordinator.consumer.reconcile import FREE
 from coterie.types import GroupId, MemberId, TopicId, TopicName
 
 _Key = TypeVar("_Key")
-_Subscription: TypeAlias = tuple[tuple[TopicName, ...], str | None]
 _NOTHING: Final[Mapping[int, int]] = {}
 _NO_TARGET: Final[Target] = {}
 UNASSIGNED: Final = -1
@@ -44,13 +43,6 @@ class ConsumerGroupState(Enum):
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
     STABLE = "Stable"
-
-
-class SubscriptionType(Enum):
-    """The subscriptions of a group's members: all equal, or different."""
-
-    HOMOGENEOUS = "homogeneous"
-    HETEROGENEOUS = "heterogeneous"
 
 
 class ResolvedRegex(NamedTuple):
@@ -92,7 +84,6 @@ class RegexSchedule(NamedTuple):
 FIELDS: Final = (
     "_owner_epochs",
     "_reconciled",
-    "_subscriptions",
     "assigned_ms",
     "assignment_epoch",
     "assignor_counts",
@@ -153,7 +144,6 @@ class ConsumerGroup:
         """The number of classic members that support each protocol (assignor)."""
         self._reconciled: Counter[int] = Counter()
         """The number of members that have reconciled with the target of each epoch."""
-        self._subscriptions: Counter[_Subscription] = Counter()
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -173,13 +163,6 @@ class ConsumerGroup:
         if self._reconciled[self.assignment_epoch] == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
-
-    @property
-    def subscription_type(self) -> SubscriptionType:
-        """HOMOGENEOUS if all members, or none, have the same subscription."""
-        if len(self._subscriptions) > 1:
-            return SubscriptionType.HETEROGENEOUS
-        return SubscriptionType.HOMOGENEOUS
 
     def target(self, member_id: MemberId) -> Target:
         """Return the target assignment of a member; empty without one."""
@@ -294,7 +277,6 @@ class ConsumerGroup:
                 _add(self.classic_protocols, name, by)
         if member.client_assignors:
             _add(self.offers, offer_of(member.client_assignors), by)
-        _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
         for name in member.topic_names:
             _add(self.topic_counts, name, by)
         if member.topic_regex:
