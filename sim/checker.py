@@ -1,5 +1,5 @@
 """The invariants of a world. Checked after each step: the state is consistent
-(testing/invariants.py); epochs do not decrease; no member is removed too early, or
+(invariants.py); epochs do not decrease; no member is removed too early, or
 stays although it does not revoke; the server logs no bug. Checked with each request:
 the owned partitions of members (ownership.py), their commits (commits.py), and the
 responses of the heartbeat memo (memo.py). Checked from time to time and at the end:
@@ -19,11 +19,11 @@ from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import CoordinatorPartition, Phase
-from coterie.testing import invariants
 from coterie.types import GroupId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.plain_commit import read_plain_commit
+from sim import invariants
 from sim.broken import Broken, BugRecorder
 from sim.commits import Ledger
 from sim.durability import check_same, compacted, read_log, replayed

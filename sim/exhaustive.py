@@ -28,9 +28,9 @@ from coterie.broker.coordinator.result import (
 from coterie.broker.coordinator.shard import Shard
 from coterie.errors import ApiError
 from coterie.settings import Settings
-from coterie.testing import invariants
 from coterie.types import GroupId, TopicId
 from coterie.wire import messages as m
+from sim import invariants
 from sim.broken import Broken
 
 TopicIdPartition = tuple[TopicId, int]

@@ -27,7 +27,7 @@ ONE_IMPORTER_MAX: Final = 10
 """Modules under `structure.SMALL_LINES_MAX` lines that only one module imports."""
 
 STATE: Final[Mapping[str, str]] = {
-    "coordinator": "src/coterie/testing/invariants.py",
+    "coordinator": "sim/invariants.py",
     "log": "",
     "runtime": "",
 }
@@ -354,7 +354,7 @@ def watched(sources: Sequence[Source]) -> Iterator[str]:
         f"{statistics.median(lengths or [0]):g} lines"
     )
     for package in STATE:
-        density = assertion_density(stateful(package, ours))
+        density = assertion_density(stateful(package, sources))
         yield f"assertions a function in {package}: {density:.2f}"
 
 

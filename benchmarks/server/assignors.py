@@ -31,8 +31,8 @@ from coterie.broker.coordinator.consumer.target import (
     TargetInput,
     build_target,
 )
-from coterie.testing.assignment_quality import quality
 from coterie.types import TopicId
+from tests.support.assignment_quality import quality
 
 MEMBERS, TOPICS, PARTITIONS = 10_000, 100, 1_000
 RACKS = [f"rack-{number}" for number in range(6)]

@@ -45,12 +45,12 @@ from coterie.broker.coordinator.result import (
 )
 from coterie.errors import ApiError
 from coterie.settings import Settings
-from coterie.testing.invariants import check_classic_group
 from coterie.types import TopicId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import COMPILED, decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Struct
+from sim.invariants import check_classic_group
 
 
 @dataclass

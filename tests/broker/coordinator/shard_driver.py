@@ -27,8 +27,8 @@ from coterie.broker.coordinator.snapshot import (
 )
 from coterie.broker.coordinator.state import State
 from coterie.settings import Settings
-from coterie.testing import invariants
 from coterie.wire import messages as m
+from sim import invariants
 from tests.broker.coordinator.driver import Driver, Sent, Topics, fetched_group
 
 SETTINGS = Settings()

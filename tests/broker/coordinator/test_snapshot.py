@@ -13,7 +13,7 @@ from coterie.broker.coordinator.snapshot import (
     take_transactions,
 )
 from coterie.errors import LogCorrupt
-from coterie.testing import invariants
+from sim import invariants
 from tests.broker.coordinator.classic.members import (
     join,
     join_request,

@@ -27,8 +27,8 @@ from coterie.broker.runtime.snapshots import (
 )
 from coterie.errors import LogError
 from coterie.settings import Settings
-from coterie.testing import invariants
 from coterie.wire import messages as m
+from sim import invariants
 from tests.broker.coordinator.driver import Topics
 from tests.broker.coordinator.shard_driver import whole
 from tests.broker.runtime.world import (

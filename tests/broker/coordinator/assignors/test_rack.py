@@ -8,7 +8,6 @@ from hypothesis import given
 from coterie.broker.coordinator.assignors import uniform
 from coterie.broker.coordinator.assignors.rack import COHORTS_MAX, assign
 from coterie.broker.coordinator.assignors.spec import GroupSpec
-from coterie.testing.assignment_quality import quality
 from tests.broker.coordinator.assignors.specs import (
     again,
     check,
@@ -19,6 +18,7 @@ from tests.broker.coordinator.assignors.specs import (
     named,
     racked_groups,
 )
+from tests.support.assignment_quality import quality
 
 
 def best(spec: GroupSpec) -> tuple[int, float, int]:

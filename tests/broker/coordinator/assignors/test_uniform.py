@@ -11,7 +11,6 @@ from coterie.broker.coordinator.assignors import uniform_mixed
 from coterie.broker.coordinator.assignors.spec import GroupSpec
 from coterie.broker.coordinator.assignors.survey import size_of
 from coterie.broker.coordinator.assignors.uniform import assign
-from coterie.testing.assignment_quality import quality
 from tests.broker.coordinator.assignors.specs import (
     again,
     check,
@@ -21,6 +20,7 @@ from tests.broker.coordinator.assignors.specs import (
     named,
     racked_groups,
 )
+from tests.support.assignment_quality import quality
 
 
 def least_moves(spec: GroupSpec) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, Member
 from coterie.settings import Settings
-from coterie.testing.invariants import check_classic_group
 from coterie.wire import messages as m
+from sim.invariants import check_classic_group
 from tests.broker.coordinator.classic.members import (
     REBALANCE_MS,
     SESSION_MS,

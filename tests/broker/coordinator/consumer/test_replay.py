@@ -34,7 +34,7 @@ from coterie.broker.coordinator.records import (
 )
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.broker.coordinator.state import State
-from coterie.testing.invariants import check
+from sim.invariants import check
 from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
 
 FOO = topic_id("foo")

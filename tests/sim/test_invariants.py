@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.coordinator.classic.group import ClassicGroup
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
-from coterie.testing import invariants
+from sim import invariants
 from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
 
 FOO = topic_id("foo")
