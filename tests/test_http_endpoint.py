@@ -16,6 +16,7 @@ from coterie.http_endpoint import (
     Endpoint,
     Headers,
     Reply,
+    is_loopback,
     json_reply,
 )
 from tests.broker.server.harness import WAIT_S
@@ -167,3 +168,23 @@ def test_a_failure_is_status_503_with_a_json_body() -> None:
     reply = json_reply({"status": "not ready"}, is_ok=False)
     assert reply.status.startswith("503")
     assert reply.body == b'{"status": "not ready"}\n'
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.7", False),
+        ("localhost.example", False),
+    ],
+)
+def test_a_host_is_loopback_when_only_this_machine_can_connect(
+    host: str, loopback: bool
+) -> None:
+    assert is_loopback(host) is loopback

@@ -13,6 +13,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -25,6 +26,19 @@ CONNECTIONS_MAX: Final = 64
 """The connections that a new one may replace, and as many that were admitted."""
 BACKLOG: Final = 64
 _PIECE_BYTES: Final = 262_144
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to a host.
+
+    A name other than localhost may resolve to any address.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Body(NamedTuple):

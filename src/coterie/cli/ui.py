@@ -164,7 +164,7 @@ async def _serve_until_signal(page: PageServer) -> None:
 
 def announce(page: PageServer) -> None:
     """Print the address of the page; warn of a token that is sent in clear text."""
-    from coterie.ui.server import is_loopback
+    from coterie.http_endpoint import is_loopback
 
     print(f"{_MARK}{page.address}", flush=True)
     if not is_loopback(page.host):

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from coterie.auth.acl import AclBindingFilter, Operation, PatternType, ResourceType
-from coterie.broker.server.security import is_loopback
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.configs import ConfigResource
 from coterie.client.admin.topics import NewTopic, TopicDescription
@@ -27,6 +26,7 @@ from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.produce_requests import PRODUCE
 from coterie.gateway.upstream.topic import default_replicas
+from coterie.http_endpoint import is_loopback
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode

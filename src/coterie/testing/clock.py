@@ -13,10 +13,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
-from coterie.broker.runtime.decoding import Outcome, RunInWorker
-from coterie.broker.runtime.system import Timekeeping
-from coterie.broker.runtime.timers import Entry
-from coterie.broker.server.broker import Broker
+from coterie.broker import Broker, Entry, Outcome, RunInWorker, Timekeeping
 from coterie.testing.clock_timers import (
     CHECK_INTERVAL_MS_MIN,
     CHECK_PARTS,

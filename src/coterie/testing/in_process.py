@@ -14,11 +14,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from coterie.auth.acl import ANONYMOUS, Operation, Principal, ResourceType
-from coterie.broker.protocol.sasl import Authentication
-from coterie.broker.server.broker import Node
-from coterie.broker.server.call import Call, Peer
-from coterie.broker.server.dispatch import HANDLERS
-from coterie.broker.server.server import Server
+from coterie.broker import HANDLERS, Authentication, Call, Node, Peer, Server
 from coterie.errors import ApiError
 from coterie.testing.error_responses import error_names
 from coterie.types import GroupId

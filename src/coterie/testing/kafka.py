@@ -17,10 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from coterie.broker.log.log import Log
-from coterie.broker.log.memory import MemoryLog
-from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Server, ServerOptions
+from coterie.broker import Log, MemoryLog, Server, ServerOptions, make_settings
 from coterie.loop_thread import LoopThread
 from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults

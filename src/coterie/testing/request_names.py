@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import PatternType, ResourceType
-from coterie.broker.runtime.fetch_sessions import FetchSessions
+from coterie.broker import FetchSessions
 from coterie.types import TopicId
 from coterie.wire import messages as m
 

@@ -19,8 +19,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from coterie.broker.server.broker import Broker
-from coterie.broker.server.call import Call, Handler
+from coterie.broker import Broker, Call, Handler
 from coterie.testing.error_responses import error_names
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.faults.registry import Faults

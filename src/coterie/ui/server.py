@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from coterie.errors import SettingError
+from coterie.http_endpoint import is_loopback
 from coterie.ui.app import make_app
 from coterie.ui.changes import Changes
 from coterie.ui.connections import Connections
@@ -152,16 +152,6 @@ class PageServer:
         finally:
             self.stop()
             thread.join(_STOP_S)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can connect to a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listen(host: str, port: int) -> socket.socket:

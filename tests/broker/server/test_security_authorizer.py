@@ -21,7 +21,7 @@ from coterie.auth.authorizer import AclAuthorizer, AllowAll
 from coterie.broker.catalog.configs import broker_config_value
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.security import choose_authorizer, is_loopback
+from coterie.broker.server.security import choose_authorizer
 from coterie.broker.server.server import Server, ServerOptions
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -29,26 +29,6 @@ from coterie.types import SecurityProtocol
 ALICE = Principal("User", "alice")
 DN = Principal("User", "CN=bob,OU=ops")
 DELETE = Operation.DELETE, ResourceType.GROUP, "g"
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.1.2.3", True),
-        ("::1", True),
-        ("localhost", True),
-        ("", False),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.7", False),
-        ("localhost.example", False),
-    ],
-)
-def test_a_host_is_loopback_when_only_this_machine_can_connect(
-    host: str, loopback: bool
-) -> None:
-    assert is_loopback(host) is loopback
 
 
 @pytest.mark.fact("D-35")

@@ -24,9 +24,10 @@ from coterie.broker.log.segments import partition_directory, segment_path
 from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server.journal_view import JournalView
 from coterie.broker.server.secret_files import open_secrets
-from coterie.broker.server.security import is_loopback, make_tls_context
+from coterie.broker.server.security import make_tls_context
 from coterie.broker.server.users import read_users_file
 from coterie.errors import LogError, MalformedFrame, SettingError
+from coterie.http_endpoint import is_loopback
 from coterie.settings import INT32_MAX, Settings
 from coterie.types import SecurityProtocol
 from coterie.wire.record_batch import crc_matches, read_header

@@ -13,7 +13,6 @@ import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +24,7 @@ from coterie.broker.server.failed_attempts import FailedAttempts
 from coterie.broker.server.log_limit import LimitedLog
 from coterie.broker.server.password_checks import PasswordChecks
 from coterie.errors import SettingError
+from coterie.http_endpoint import is_loopback
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 
@@ -70,19 +70,6 @@ def acl_authorizer(settings: Settings) -> AclAuthorizer:
         allow_everyone_if_no_acl_found=settings.allow_everyone_if_no_acl_found,
         delete_implies_describe=settings.acl_delete_implies_describe,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can connect to a host.
-
-    A name other than localhost may resolve to any address.
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _warn_of_acls(settings: Settings, host: str) -> None:

@@ -27,7 +27,8 @@ from coterie.broker.server.connections import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
 from coterie.broker.server.secret_files import open_secrets
-from coterie.broker.server.security import Security, choose_authorizer, is_loopback
+from coterie.broker.server.security import Security, choose_authorizer
+from coterie.http_endpoint import is_loopback
 from coterie.portable_os import STOP_SIGNALS, handle_signals
 from coterie.settings import Settings
 from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from coterie.broker.server.security import is_loopback
-from coterie.broker.server.server import ServerOptions
+from coterie.broker import ServerOptions
 from coterie.errors import SettingError
 from coterie.files import decode_text
+from coterie.http_endpoint import is_loopback
 from coterie.portable_os import STOP_SIGNALS
 from coterie.testing.control.api import ControlApi
 from coterie.testing.control.http import ControlServer

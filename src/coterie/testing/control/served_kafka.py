@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coterie.broker.server.server import Server, ServerOptions
+from coterie.broker import Server, ServerOptions
 from coterie.testing.kafka import Kafka
 
 

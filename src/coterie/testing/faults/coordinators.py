@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.broker.runtime.shards import partition_for
-from coterie.broker.server.broker import TRANSACTION_PARTITIONS, Broker, Node
-from coterie.broker.server.call import Handler
+from coterie.broker import TRANSACTION_PARTITIONS, Broker, Handler, Node, partition_for
 from coterie.testing.faults.error_reply import reply_error
 from coterie.testing.faults.fault import Fault, Rule, ServerFault
 from coterie.testing.faults.recorded_call import RecordedCall

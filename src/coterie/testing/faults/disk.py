@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.broker.server.broker import Broker
+from coterie.broker import Broker
 from coterie.errors import LogFull
 from coterie.testing.faults.fault import Rule, ServerFault
 

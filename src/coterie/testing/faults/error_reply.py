@@ -12,8 +12,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, Final
 
-from coterie.broker.server.apis.routing import LEADER_EPOCH, leader_of
-from coterie.broker.server.call import Handler
+from coterie.broker import LEADER_EPOCH, Handler, leader_of
 from coterie.testing.error_responses import error_response
 from coterie.testing.error_rows import (
     OF_ONE_TOPIC,

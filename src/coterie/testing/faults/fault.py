@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypedDict
 
-from coterie.broker.server.call import Handler
+from coterie.broker import Handler
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.recorder import WAIT_S, Filter, RecordedRequest
 

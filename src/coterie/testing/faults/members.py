@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
+from uuid import uuid4
 
-from coterie.broker.coordinator.classic.group import ClassicGroup
-from coterie.broker.coordinator.consumer.group import ConsumerGroup
-from coterie.broker.runtime.system import random_member_suffix
-from coterie.broker.server.broker import Broker
+from coterie.broker import Broker, ClassicGroup, ConsumerGroup
 from coterie.testing.faults.fault import Rule, ServerFault
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
@@ -125,7 +123,7 @@ def _fence_consumer(broker: Broker, group: ConsumerGroup, name: str) -> None:
     # A static member that has not left would keep the new one out
     # (UNRELEASED_INSTANCE_ID), so it leaves first, as a process that restarts does.
     _submit(broker, _heartbeat(group, member, member.member_id, _LEAVE_STATIC))
-    join = _heartbeat(group, member, random_member_suffix(), 0)
+    join = _heartbeat(group, member, str(uuid4()), 0)
     join.subscribed_topic_names = list(member.topic_names)
     join.subscribed_topic_regex = member.topic_regex or None
     join.rebalance_timeout_ms = member.rebalance_timeout_ms

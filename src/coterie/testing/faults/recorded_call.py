@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coterie.broker.server.call import Call
+from coterie.broker import Call
 from coterie.testing.recorder import RecordedRequest
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode

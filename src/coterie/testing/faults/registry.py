@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from coterie.broker.server.broker import Broker
+from coterie.broker import Broker
 from coterie.testing.faults.coordinators import (
     CoordinatorMoves,
     CoordinatorReloads,

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from coterie.broker.server.call import Handler
+from coterie.broker import Handler
 from coterie.testing.faults.error_reply import reply_error
 from coterie.testing.faults.fault import Fault, Rule
 from coterie.testing.faults.members import remove_members

@@ -1,0 +1,7 @@
+from coterie.testing.async_kafka import (
+    AsyncGroup as AsyncGroup,
+    AsyncKafka as AsyncKafka,
+)
+from coterie.testing.groups import Group as Group
+from coterie.testing.kafka import Kafka as Kafka
+from coterie.testing.topics import Record as Record
