@@ -9,8 +9,9 @@ that means for each client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypedDict, Unpack
 
 from coterie.broker import Broker, Entry, Outcome, RunInWorker, Timekeeping
@@ -126,7 +127,7 @@ class Clock:
         loop = self._loop
         if loop is None:
             self._time.jump(duration_ns)
-        elif loop is _running_loop():
+        elif loop is running_loop():
             raise RuntimeError(
                 "advance() would block the server's event loop: await advance_async()"
             )
@@ -148,20 +149,13 @@ class Clock:
     ) -> None:
         """Do the same as `advance` without blocking the caller's event loop, which may
         be the server's."""
-        duration_ns = _in_ns(by, parts)
-        loop = self._loop
-        if loop is None:
-            self._time.jump(duration_ns)
+        if self._loop is not running_loop():
+            advance = partial(self.advance, by, keep_sessions=keep_sessions, **parts)
+            await asyncio.to_thread(advance)
             return
-        work: Coroutine[Any, Any, None] = self._advance(
-            duration_ns, keep_sessions=keep_sessions
-        )
-        if loop is not _running_loop():
-            future = asyncio.run_coroutine_threadsafe(work, loop)
-            work = _result_of(asyncio.wrap_future(future))
+        work = self._advance(_in_ns(by, parts), keep_sessions=keep_sessions)
         try:
-            async with asyncio.timeout(_WAIT_S):
-                await work
+            await asyncio.wait_for(work, _WAIT_S)
         except TimeoutError:
             raise TimeoutError(_TOO_LONG) from None
 
@@ -296,11 +290,8 @@ def _complete(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def _result_of(future: asyncio.Future[None]) -> None:
-    await future
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of this thread; None without one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

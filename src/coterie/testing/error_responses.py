@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from coterie.testing.error_rows import FETCH_SESSION, Rows, copied_fields, shape_of
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Field, Message, Struct
@@ -146,6 +147,12 @@ def _fill_users(
         row = element(user=user)
         _set_error(row, version, "error_code", code, message)
         response.results.append(row)
+
+
+def decoded_response(key: ApiKey, version: int, response: Any) -> Any:
+    """Return a handler's response, parts of which may be encoded, as a message."""
+    body = response if isinstance(response, bytes) else encode(response, version)
+    return decode(api_of(key).response, version, body)[0]
 
 
 # The errors in a response.

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from coterie.auth.acl import ANONYMOUS, Operation, Principal, ResourceType
 from coterie.broker import HANDLERS, Authentication, Call, Node, Peer, Server
 from coterie.errors import ApiError
-from coterie.testing.error_responses import error_names
+from coterie.testing.error_responses import decoded_response, error_names
 from coterie.types import GroupId
-from coterie.wire.codec import decode, encode
+from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Struct
 
@@ -82,11 +82,9 @@ class InProcess(ABC):
 
         while True:
             response = self.call(start).result(deadline - time.monotonic())
-            # Some handlers respond with bytes, or with arrays that are encoded already.
-            body = (
-                response if isinstance(response, bytes) else encode(response, version)
-            )
-            decoded, _ = decode(response_type, version, body)
+            key = ApiKey(message.API_KEY)
+            decoded = decoded_response(key, version, response)
+            assert isinstance(decoded, response_type)
             if _LOADING.isdisjoint(error_names(decoded)):
                 return decoded
             if time.monotonic() > deadline:

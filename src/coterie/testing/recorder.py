@@ -288,12 +288,12 @@ class Rebalances(_Record[Rebalance]):
     def observe(self, event: str, time_ms: int, fields: Mapping[str, Any]) -> None:
         """Record an event of `RebalanceLog`."""
         with self._changed:
-            at = self._index_of_open(fields["group"])
+            index = self._index_of_open(fields["group"])
             if event == "rebalance_started":
-                self._start(at, time_ms, fields)
-            elif at is not None:
-                self._entries[at] = replace(
-                    self._entries[at],
+                self._start(index, time_ms, fields)
+            elif index is not None:
+                self._entries[index] = replace(
+                    self._entries[index],
                     outcome=fields["outcome"],
                     ended_ms=time_ms,
                     members_after=fields["members_after"],
@@ -303,11 +303,13 @@ class Rebalances(_Record[Rebalance]):
                 )
                 self.notify()
 
-    def _start(self, at: int | None, time_ms: int, fields: Mapping[str, Any]) -> None:
-        if at is not None:
-            known = self._entries[at]
+    def _start(
+        self, index: int | None, time_ms: int, fields: Mapping[str, Any]
+    ) -> None:
+        if index is not None:
+            known = self._entries[index]
             reasons = (*known.further_reasons, fields["reason"])
-            self._entries[at] = replace(known, further_reasons=reasons)
+            self._entries[index] = replace(known, further_reasons=reasons)
             return
         self.append(
             Rebalance(
@@ -321,9 +323,9 @@ class Rebalances(_Record[Rebalance]):
         )
 
     def _index_of_open(self, group: str) -> int | None:
-        for at in range(len(self._entries) - 1, -1, -1):
-            if self._entries[at].group == group:
-                return at if self._entries[at].outcome is None else None
+        for index in range(len(self._entries) - 1, -1, -1):
+            if self._entries[index].group == group:
+                return index if self._entries[index].outcome is None else None
         return None
 
 
@@ -349,7 +351,7 @@ def render(
         ("time", "request", "client", "group", "member", "result"),
         *((f"+{(ms - start_ms) / 1000:.3f}", *cells) for ms, cells in lines),
     ]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     text = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows

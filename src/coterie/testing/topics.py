@@ -121,7 +121,7 @@ class TopicMethods(InProcess):
         stored = {
             index: self._append(topic, index, batch) for index, batch in batches.items()
         }
-        return [stored[index][at] for index, at in places]
+        return [stored[partition][index] for partition, index in places]
 
     def records(
         self,
@@ -166,7 +166,10 @@ class TopicMethods(InProcess):
 
     def partitions_of(self, topic: TopicName) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises ApiError."""
-        return [TopicPartition(topic, at) for at in range(self._partition_count(topic))]
+        return [
+            TopicPartition(topic, index)
+            for index in range(self._partition_count(topic))
+        ]
 
     def _partition_count(self, topic: TopicName) -> int:
         request = m.MetadataRequest(
@@ -182,8 +185,10 @@ class TopicMethods(InProcess):
         """Append one batch; return its records with their offsets."""
         batch = encode_batch(
             [
-                LogRecord(at, each.timestamp_ms, each.key, each.value, each.headers)
-                for at, each in enumerate(records)
+                LogRecord(
+                    index, record.timestamp_ms, record.key, record.value, record.headers
+                )
+                for index, record in enumerate(records)
             ]
         )
         part = m.PartitionProduceData(index=partition, records=batch)
@@ -200,11 +205,11 @@ class TopicMethods(InProcess):
         append_ms = appended.log_append_time_ms
         return [
             replace(
-                each,
-                offset=appended.base_offset + at,
-                timestamp_ms=append_ms if append_ms >= 0 else each.timestamp_ms,
+                record,
+                offset=appended.base_offset + index,
+                timestamp_ms=append_ms if append_ms >= 0 else record.timestamp_ms,
             )
-            for at, each in enumerate(records)
+            for index, record in enumerate(records)
         ]
 
     def _read(self, where: TopicPartition, level: int) -> Iterator[Record]:

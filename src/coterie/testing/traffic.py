@@ -20,14 +20,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from coterie.broker import Broker, Call, Handler
-from coterie.testing.error_responses import error_names
+from coterie.testing.error_responses import decoded_response, error_names
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.faults.registry import Faults
 from coterie.testing.recorder import Rebalances, RecordedRequest, Requests, render
 from coterie.testing.request_names import names_in
 from coterie.types import TopicId
-from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import decode, encode
+from coterie.wire.api import ApiKey
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Struct
@@ -126,14 +125,8 @@ class Traffic:
         """Record a response. A failure here must not keep it from being sent."""
         try:
             if isinstance(response, bytes) or _has_encoded_array(response):
-                version = recorded.version
-                body = (
-                    response
-                    if isinstance(response, bytes)
-                    else encode(response, version)
-                )
-                cls: Any = api_of(ApiKey(recorded.request.API_KEY)).response
-                response, _ = decode(cls, version, body, 0)
+                key = ApiKey(recorded.request.API_KEY)
+                response = decoded_response(key, recorded.version, response)
             if recorded.api == "Fetch" and response is not None:
                 response, recorded.record_bytes = _without_records(
                     response, "responses", "partitions"

@@ -19,7 +19,6 @@ from coterie import portable_os
 from coterie.broker.log.directory import MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.journal_frames import read_frames
-from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server import doctor
 from coterie.broker.server.doctor import (
     FREE_ERROR_BYTES,
@@ -30,7 +29,7 @@ from coterie.broker.server.doctor import (
     check_configuration,
     check_directory,
 )
-from coterie.broker.server.journal_view import JOURNALS
+from coterie.broker.server.journal_view import JOURNALS, StoreFile
 from coterie.broker.server.users import UserStore, password_entry
 from coterie.settings import Settings
 from coterie.types import ScramMechanism, SecurityProtocol

@@ -11,8 +11,7 @@ import pytest
 from coterie.broker.log.directory import MANIFEST_NAME
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.manifest import PartitionRow
-from coterie.broker.log.store_file import StoreFile
-from coterie.broker.server.journal_view import JournalView
+from coterie.broker.server.journal_view import JournalView, StoreFile
 from coterie.errors import LogError
 from tests.broker.log.logs import OTHER, PARTITION, append
 

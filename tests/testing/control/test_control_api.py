@@ -11,9 +11,8 @@ import pytest
 
 from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import ServerOptions
-from coterie.testing.control.api import ControlApi
+from coterie.testing.control.api import ControlApi, ServedKafka
 from coterie.testing.control.http import ControlServer
-from coterie.testing.control.served_kafka import ServedKafka
 from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.testing.control.http_client import HttpClient

@@ -21,8 +21,7 @@ from coterie.broker.catalog.entries import EntryKind, space_of
 from coterie.broker.log.directory import LOCK_NAME, MANIFEST_NAME
 from coterie.broker.log.manifest import STORE_VERSION
 from coterie.broker.log.segments import partition_directory, segment_path
-from coterie.broker.log.store_file import StoreFile
-from coterie.broker.server.journal_view import JournalView
+from coterie.broker.server.journal_view import JournalView, StoreFile
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import make_tls_context
 from coterie.broker.server.users import read_users_file

@@ -157,7 +157,7 @@ class Server:
             options.settings,
             handlers,
             security,
-            has_fast_paths=self._wrap_handlers is None and options.release is None,
+            has_fast_paths=self._wrap_handlers is None,
             release=options.release,
         )
         self._listener = Listener(connections)
@@ -174,18 +174,18 @@ class Server:
     async def _listen(self, listener: Listener) -> None:
         options = self._options
         loop = asyncio.get_running_loop()
-        for at in range(options.node_count):
+        for index in range(options.node_count):
             host = _advertised(options)
-            node = Node(at + 1, host, 0, self.assembly.broker, options.protocol)
+            node = Node(index + 1, host, 0, self.assembly.broker, options.protocol)
             self.nodes.append(node)
-            port = options.port + at if options.port else 0
+            port = options.port + index if options.port else 0
             if options.ports:
-                port = options.ports[at]
+                port = options.ports[index]
             accept = partial(ClientConnection, node, listener.connections, loop)
             bound = await listener.listen(accept, options.host, port)
             self.ports.append(bound)
             node.port = (
-                options.advertised_port + at if options.advertised_port else bound
+                options.advertised_port + index if options.advertised_port else bound
             )
 
     def _credential(

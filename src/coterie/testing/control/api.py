@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from coterie.broker import Server, ServerOptions
 from coterie.errors import ClientError
 from coterie.testing.control.data import DataRoutes
 from coterie.testing.control.http import ControlRequest, Refused, Route, bad_request
@@ -21,9 +23,9 @@ from coterie.testing.control.parameters import (
     timeout_s,
     unmet,
 )
+from coterie.testing.kafka import Kafka
 
 if TYPE_CHECKING:
-    from coterie.testing.control.served_kafka import ServedKafka
     from coterie.testing.faults.fault import Fault
     from coterie.testing.recorder import Rebalance, RecordedRequest
 
@@ -47,6 +49,33 @@ _ARGUMENTS: Final[Mapping[str, Callable[..., Any]]] = {
     "close": boolean,
 }
 """The arguments of faults."""
+
+
+class ServedKafka(Kafka):
+    """A `Kafka` with all parameters of `coterie serve`."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        super().__init__()
+        self._options = options
+
+    @property
+    def options(self) -> ServerOptions:
+        """The parameters of the server."""
+        return self._options
+
+    def advertise(self, host: str, port: int) -> None:
+        """Set the address that clients connect to, now and after a restart: node 1 has
+        `port`, further nodes have the ports after it."""
+        self._options = replace(
+            self._options, advertised_host=host, advertised_port=port
+        )
+
+        def change(server: Server) -> None:
+            for index, node in enumerate(server.nodes):
+                node.host, node.port = host, port + index
+
+        if self.is_running:
+            self.call(change)
 
 
 class ControlApi:
@@ -94,8 +123,8 @@ class ControlApi:
         request.known()
         return {
             "routes": [
-                {"method": each.method, "path": each.path, "summary": each.summary}
-                for each in self.routes()
+                {"method": route.method, "path": route.path, "summary": route.summary}
+                for route in self.routes()
             ]
         }
 
@@ -118,8 +147,8 @@ class ControlApi:
             "state": state,
             "bootstrap_servers": kafka.server.addresses if nodes else None,
             "nodes": [
-                {"id": each.node_id, "host": each.host, "port": each.port}
-                for each in nodes
+                {"id": node.node_id, "host": node.host, "port": node.port}
+                for node in nodes
             ],
             "now_ms": kafka.clock.now_ms,
         }

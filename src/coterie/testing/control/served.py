@@ -14,9 +14,8 @@ from coterie.errors import SettingError
 from coterie.files import decode_text
 from coterie.http_endpoint import is_loopback
 from coterie.portable_os import STOP_SIGNALS
-from coterie.testing.control.api import ControlApi
+from coterie.testing.control.api import ControlApi, ServedKafka
 from coterie.testing.control.http import ControlServer
-from coterie.testing.control.served_kafka import ServedKafka
 
 TOKEN_VARIABLE: Final = "COTERIE_CONTROL_TOKEN"  # noqa: S105
 

@@ -347,8 +347,9 @@ def _name_leaders(call: RecordedCall, key: ApiKey, rows: Rows, errors: Any) -> N
     leaders = {}
     for topic in getattr(errors, rows.response):
         for row in getattr(topic, rows.nested.response):
-            at = row.index if key is ApiKey.PRODUCE else row.partition_index
-            leader = leader_of(call, at)
+            is_produce = key is ApiKey.PRODUCE
+            index = row.index if is_produce else row.partition_index
+            leader = leader_of(call, index)
             leaders[leader.node_id] = m.NodeEndpoint(
                 node_id=leader.node_id, host=leader.host, port=leader.port
             )

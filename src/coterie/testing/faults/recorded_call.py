@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.broker import Call
+from coterie.testing.error_responses import decoded_response
 from coterie.testing.recorder import RecordedRequest
-from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import decode, encode
+from coterie.wire.api import ApiKey
 from coterie.wire.schema import Struct
 
 
@@ -43,12 +43,8 @@ class RecordedCall(Call):
 
     def decoded(self, response: Struct | bytes) -> Any:
         """Return a handler's response, parts of which may be encoded, as a message."""
-        version = self.api_version
-        body: Any = response
-        if not isinstance(body, bytes):
-            body = encode(body, version)
-        cls: Any = api_of(ApiKey(self.request.API_KEY)).response
-        return decode(cls, version, body)[0]
+        key = ApiKey(self.request.API_KEY)
+        return decoded_response(key, self.api_version, response)
 
     def respond(self, response: Struct | bytes | None) -> None:
         """Pass the response to the fault, or send it."""

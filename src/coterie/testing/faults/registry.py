@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from coterie.broker import Broker
+from coterie.testing.clock import running_loop
 from coterie.testing.faults.coordinators import (
     CoordinatorMoves,
     CoordinatorReloads,
@@ -262,7 +263,7 @@ class Faults:
     def _in_loop(self, work: Callable[[], Value]) -> Value:
         """Call `work` in the server's event loop; return its result."""
         loop = self._server()[1]
-        if _is_running(loop):
+        if running_loop() is loop:
             return work()
         done: Future[Value] = Future()
 
@@ -274,14 +275,6 @@ class Faults:
 
         loop.call_soon_threadsafe(call)
         return done.result(_LOOP_S)
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether this is the thread of the loop."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 NAMES: Final[Mapping[str, inspect.Signature]] = {
