@@ -19,6 +19,7 @@ from coterie.testing.control.parameters import (
     integer,
     number,
     refusals,
+    required,
     text,
     timeout_s,
     unmet,
@@ -155,8 +156,8 @@ class ControlApi:
 
     def _advertise(self, request: ControlRequest) -> Any:
         request.known("host", "port")
-        host = text(request.body, "host", required=True)
-        port = integer(request.body, "port", required=True)
+        host = required(text(request.body, "host"), "host")
+        port = required(integer(request.body, "port"), "port")
         if not host or not 0 < port <= _PORT_MAX:
             raise bad_request(f"{host}:{port} is not an address", "send host and port")
         with self._lock, self._running() as kafka:
@@ -231,7 +232,7 @@ class ControlApi:
     def _start_fault(self, request: ControlRequest) -> Any:
         request.known("kind", *_ARGUMENTS)
         body = request.body
-        kind = text(body, "kind", required=True)
+        kind = required(text(body, "kind"), "kind")
         arguments = {
             name: _ARGUMENTS[name](body, name) for name in body if name != "kind"
         }

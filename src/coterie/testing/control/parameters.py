@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, TypeVar
 
 from coterie.errors import ApiError
 from coterie.testing.control.http import ControlRequest, Refused, bad_request
 from coterie.wire.error_codes import ErrorCode
+
+T = TypeVar("T")
 
 _WAIT_MS: Final = 30_000
 _WAIT_MS_MAX: Final = 120_000
@@ -21,38 +23,28 @@ _UNKNOWN: Final = frozenset(
 
 
 def _refusal(value: object, name: str, what: str) -> Refused:
-    problem = f"{name} is missing" if value is None else f"{name}={value!r} is wrong"
-    return bad_request(problem, f"send {name} as {what}")
+    return bad_request(f"{name}={value!r} is wrong", f"send {name} as {what}")
 
 
-@overload
-def text(values: Mapping[str, Any], name: str, *, required: Literal[True]) -> str: ...
-@overload
-def text(
-    values: Mapping[str, Any], name: str, *, required: bool = ...
-) -> str | None: ...
-def text(values: Mapping[str, Any], name: str, *, required: bool = False) -> str | None:
+def required(value: T | None, name: str) -> T:
+    """Return a value that has to be there. Raises Refused."""
+    if value is None:
+        raise bad_request(f"{name} is missing", f"send {name}")
+    return value
+
+
+def text(values: Mapping[str, Any], name: str) -> str | None:
     """Return a text, or None if it is absent. Raises Refused."""
     value = values.get(name)
-    if (value is None and not required) or isinstance(value, str):
+    if value is None or isinstance(value, str):
         return value
     raise _refusal(value, name, "a text")
 
 
-@overload
-def integer(
-    values: Mapping[str, Any], name: str, *, required: Literal[True]
-) -> int: ...
-@overload
-def integer(
-    values: Mapping[str, Any], name: str, *, required: bool = ...
-) -> int | None: ...
-def integer(
-    values: Mapping[str, Any], name: str, *, required: bool = False
-) -> int | None:
+def integer(values: Mapping[str, Any], name: str) -> int | None:
     """Return a number of at least 0, or None if it is absent. Raises Refused."""
     value = values.get(name)
-    if value is None and not required:
+    if value is None:
         return None
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         value = int(value)
