@@ -196,6 +196,13 @@ class FakeUpstream:
             self._append(request)
         request.done(ConnectionLost("the connection was lost"))
 
+    def forget_transactional_ids(self) -> None:
+        """Give other producer ids from now on."""
+        self.producers = {
+            each: Producer(2_000 + number, -1, 0)
+            for number, each in enumerate(self.producers)
+        }
+
     def _append(self, request: Request) -> int | CoterieError:
         try:
             return self.partitions[request.partition].append(request.batch)

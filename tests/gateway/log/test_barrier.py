@@ -47,7 +47,7 @@ def test_a_barrier_of_a_newer_gateway_is_refused() -> None:
 
 
 def test_every_batch_before_the_first_barrier_is_accepted() -> None:
-    lineage = Lineage()
+    lineage = Lineage(9, 9_000)
     assert lineage.accepts(header_of(1, 0))
     assert lineage.observe(header_of(2, 0), BARRIER)
     assert not lineage.accepts(header_of(1, 0))
@@ -55,7 +55,7 @@ def test_every_batch_before_the_first_barrier_is_accepted() -> None:
 
 
 def test_a_higher_epoch_supersedes_a_lower_one() -> None:
-    lineage = Lineage()
+    lineage = Lineage(9, 9_000)
     assert lineage.observe(header_of(1, 5), BARRIER)
     assert not lineage.observe(header_of(1, 4), BARRIER._replace(time_ms=2_000))
     assert lineage.accepts(header_of(1, 5))
@@ -64,7 +64,7 @@ def test_a_higher_epoch_supersedes_a_lower_one() -> None:
 
 
 def test_another_producer_id_supersedes_by_the_time_of_its_epoch() -> None:
-    lineage = Lineage()
+    lineage = Lineage(9, 9_000)
     lineage.observe(header_of(1, 5), BARRIER)
     assert lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
     late = BARRIER._replace(time_ms=1_500)
@@ -73,9 +73,25 @@ def test_another_producer_id_supersedes_by_the_time_of_its_epoch() -> None:
 
 
 def test_a_repeated_barrier_supersedes_no_other_producer() -> None:
-    lineage = Lineage()
+    lineage = Lineage(9, 9_000)
     lineage.observe(header_of(1, 5), BARRIER)
     lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
     zombie = BARRIER._replace(time_ms=3_000, is_repeated=True)
     assert not lineage.observe(header_of(1, 5), zombie)
     assert lineage.accepts(header_of(2, 0))
+
+
+def test_the_readers_producer_id_supersedes_an_earlier_owners_late_barrier() -> None:
+    lineage = Lineage(2, 3_000)
+    lineage.observe(header_of(1, 6), BARRIER._replace(time_ms=1_500))
+    assert lineage.accepts(header_of(2, 0)), "compaction has removed its barrier"
+    assert not lineage.accepts(header_of(1, 6))
+    assert not lineage.observe(header_of(1, 7), BARRIER._replace(time_ms=1_600))
+    assert lineage.observe(header_of(2, 1), BARRIER._replace(time_ms=3_000))
+
+
+def test_a_late_reader_does_not_supersede_a_later_owner() -> None:
+    lineage = Lineage(1, 1_500)
+    lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
+    assert not lineage.accepts(header_of(1, 5))
+    assert not lineage.observe(header_of(1, 6), BARRIER._replace(time_ms=1_500))

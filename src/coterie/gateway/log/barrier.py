@@ -102,9 +102,15 @@ class Lineage:
     Upstream refuses an earlier owner's batches only while it knows the producer id. If
     it does not, a batch of an earlier owner may follow a later owner's barrier; readers
     drop it.
+
+    `own_id` is the producer id of the reader, which upstream gave at `own_since_ms`.
+    Upstream never gives an id again that it has forgotten. So the reader's id is that
+    of all the last owners, unless the reader itself is late.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own_id: ProducerId, own_since_ms: int) -> None:
+        self._own_id = own_id
+        self._own_since_ms = own_since_ms
         self._current: tuple[ProducerId, int] | None = None
         self._since_ms = 0
 
@@ -112,14 +118,19 @@ class Lineage:
         """Return whether a batch that is no barrier belongs to the log.
 
         Batches before the first barrier do: compaction removed theirs. So do those of a
-        later epoch, which is the owner's from here: compaction has removed its barrier
-        since the last one was read.
+        later epoch, and of the reader's producer id, which is the owner's from here:
+        compaction has removed its barrier, since the last one was read, or because that
+        one was written late, by an earlier owner.
         """
         producer = (header.producer_id, header.producer_epoch)
         current = self._current
-        if current is not None and producer[0] == current[0]:
+        if current is None:
+            return True
+        if producer[0] == current[0]:
             self._current = max(current, producer)
-        return current is None or producer == self._current
+        elif producer[0] == self._own_id and self._since_ms < self._own_since_ms:
+            self._current, self._since_ms = producer, self._own_since_ms
+        return producer == self._current
 
     def observe(self, header: BatchHeader, barrier: Barrier) -> bool:
         """Register a barrier; return whether its producer owns the shard from here."""

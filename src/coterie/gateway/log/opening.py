@@ -95,6 +95,9 @@ class Opening:
     """One try to take a shard over, which `load` of its store begins, and, when it
     succeeds, the time of owning it."""
 
+    _lineage: Lineage
+    """The owners that were read, once this one has its producer."""
+
     def __init__(self, context: LogContext, index: int) -> None:
         self._context = context
         self._index = index
@@ -102,7 +105,6 @@ class Opening:
         self._producer = NO_PRODUCER
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
-        self._lineage = Lineage()
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
@@ -185,13 +187,14 @@ class Opening:
             self._fail(result)
             return
         self._producer = result._replace(base_sequence=0)
+        self._lineage = Lineage(self._producer.producer_id, self._since_ms)
+        self._write_barrier()
+
+    def _write_barrier(self) -> None:
         lease = self._context.runtime.lease
         if lease is not None and not lease():
             self._fail(LogError("the lease ended before the shard was taken over"))
             return
-        self._write_barrier()
-
-    def _write_barrier(self) -> None:
         batch = stamped(self._encode_barrier(is_repeated=False), self._producer)
         self._context.upstream.produce(self._index, batch, self._barrier_written)
 
