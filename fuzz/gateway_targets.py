@@ -40,7 +40,7 @@ from coterie.wire.record_batch import whole_batches
 from coterie.wire.schema import Message
 from fuzz.target import Target, full
 
-_NODE: Final = NodeInfo("a", "gw-a", 9000, 9001)
+_NODE: Final = NodeInfo(name="a", host="gw-a", port=9000, broker_port=9001, brokers=[1])
 _TOPIC: Final = "t"
 """The gateway's own topic, as `full` names topics."""
 _CORRELATION_ID: Final = 1
@@ -235,7 +235,7 @@ def _next_frame(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _metadata() -> NodeMetadata:
-    return NodeMetadata(name="a", host="gw-a", port=9000, brokers=[1], shards=[0, 1])
+    return NodeMetadata(info=_NODE, shards=[0, 1])
 
 
 def _barriers(data: bytes) -> None:

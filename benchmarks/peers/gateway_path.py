@@ -53,7 +53,7 @@ async def serve(upstream: Address) -> None:
     settings = Settings()
     assembly = Assembly(settings, MemoryLog())
     port = free_port()
-    own = NodeInfo("benchmark", HOST, port, port + 1)
+    own = NodeInfo(name="benchmark", host=HOST, port=port, broker_port=port + 1)
     view = View((own,), (0,) * 50, 1)
     node = Node(own.node_id, HOST, port, assembly.broker)
     assembly.broker.nodes.append(node)

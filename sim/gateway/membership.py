@@ -329,10 +329,7 @@ class NodeMember:
     def _metadata(self) -> bytes:
         return write_metadata(
             NodeMetadata(
-                name=self._info.name,
-                host=self._info.host,
-                port=self._info.port,
-                broker_port=self._info.broker_port,
+                info=self._info,
                 started_ms=self._plan.started_ms,
                 join=self._join_number,
                 generation=self._claim.generation,
@@ -344,11 +341,7 @@ class NodeMember:
     def _assigned(self, assignment: bytes, generation: int) -> None:
         read = read_assignment(assignment, generation)
         view = read.view
-        shards = frozenset(
-            shard
-            for shard, owner in enumerate(view.owners)
-            if owner >= 0 and view.nodes[owner].name == self._info.name
-        )
+        shards = frozenset(view.shards_of(self._info.name))
         self.view = view
         self._claim = Claim(shards, generation)
         self.assigned_generation = generation

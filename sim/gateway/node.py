@@ -202,7 +202,7 @@ class Process:
             fenced=self.ownership.fenced,
         )
         self.member = NodeMember(
-            NodeInfo(node.name, node.name, 1, 2),
+            NodeInfo(name=node.name, host=node.name, port=1, broker_port=2),
             environment.group,
             self.loop,
             self._steady,

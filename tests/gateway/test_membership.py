@@ -71,7 +71,7 @@ class Node:
         self.plan = plan = dataclasses.replace(plan, **options)
         self.membership = NodeMembership(
             plan,
-            NodeInfo(name, plan.advertised_host, 9092, 9093),
+            NodeInfo(name=name, host=plan.advertised_host, port=9092, broker_port=9093),
             SHARDS,
             MembershipEvents(self._view, self._lease, self._lost, self._leave),
             lambda: time.monotonic_ns() // 1_000_000,
@@ -147,7 +147,7 @@ async def test_nodes_share_the_shards_evenly_and_move_few(
             await b.until(lambda: len(b.shards) == 3)
             assert a.shards | b.shards == set(range(SHARDS))
             for each in (a, b):
-                assert [name for name, _ in each.membership.view.former] == ["c"]
+                assert [node.name for node in each.membership.view.former] == ["c"]
         await a.until(lambda: len(a.shards) == SHARDS)
     assert a.events[-1] == "leave"
     assert "lost" not in a.events

@@ -23,8 +23,8 @@ from coterie.wire.error_codes import ErrorCode
 
 pytestmark = pytest.mark.asyncio
 
-OWN = NodeInfo("a", "host", 9092, 9093)
-OTHER = NodeInfo("b", "other", 9092, 9093)
+OWN = NodeInfo(name="a", host="host", port=9092, broker_port=9093)
+OTHER = NodeInfo(name="b", host="other", port=9092, broker_port=9093)
 SESSION_MS = 9_000
 NOW_MS = 99_000
 
@@ -173,7 +173,7 @@ async def test_a_removed_node_keeps_its_claim(node: Node) -> None:
 async def test_a_node_whose_addresses_have_changed_joins_again_once(
     node: Node,
 ) -> None:
-    old = OWN._replace(host="old")
+    old = NodeInfo(name="a", host="old", port=9092, broker_port=9093)
     await node.assign(1, nodes=(old, OTHER))
     await node.assign(2, nodes=(old, OTHER))
     assert node.member.rejoined == ["the addresses of the node have changed"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coterie.client import JoinedMember
 from coterie.gateway.node_assignment import assign_nodes
-from coterie.gateway.view import NO_VIEW, View
+from coterie.gateway.view import NO_VIEW, NodeInfo, View
 
 from .test_node_protocol import A, B, member, metadata_of
 
@@ -50,7 +50,7 @@ def test_restarted_nodes_claim_what_each_of_them_owned() -> None:
 
 
 def test_of_two_processes_with_one_name_the_newer_one_is_the_node() -> None:
-    moved = A._replace(host="moved")
+    moved = NodeInfo(name="a", host="moved", port=9092, broker_port=9093)
     members = [
         member("1", metadata_of(moved, started=2)),
         member("2", metadata_of(A, (0, 1), 7, started=1)),
@@ -150,7 +150,7 @@ class ModelNode:
     view: View = NO_VIEW
 
     def joined(self) -> JoinedMember:
-        info = A._replace(name=self.name)
+        info = NodeInfo(name=self.name, host="host", port=9092, broker_port=9093)
         metadata = metadata_of(
             info,
             tuple(self.served),

@@ -16,9 +16,11 @@ from coterie.gateway.node_protocol import (
 )
 from coterie.gateway.view import FormerNode, NodeInfo, View
 
-A = NodeInfo("a", "host-a", 9092, 9093, "1.0")
-B = NodeInfo("b", "host-b", 9092, 9093, "1.1", brokers=(1, 3))
-VIEW = View((A, B), (0, 1, -1, 0), 7, (FormerNode("c", 60_000),))
+A = NodeInfo(name="a", host="host-a", port=9092, broker_port=9093, version="1.0")
+B = NodeInfo(
+    name="b", host="host-b", port=9092, broker_port=9093, version="1.1", brokers=[1, 3]
+)
+VIEW = View((A, B), (0, 1, -1, 0), 7, (FormerNode(name="c", age_ms=60_000),))
 BYTES = write_assignment(NodeAssignment(VIEW))
 
 
@@ -32,12 +34,7 @@ def metadata_of(
     is_leaving: bool = False,
 ) -> NodeMetadata:
     return NodeMetadata(
-        name=info.name,
-        host=info.host,
-        port=info.port,
-        broker_port=info.broker_port,
-        software_version=info.version,
-        brokers=list(info.brokers),
+        info=info,
         started_ms=started,
         generation=generation,
         shards=list(shards),

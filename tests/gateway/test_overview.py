@@ -57,7 +57,14 @@ class Node:
     async def __aenter__(self) -> Node:
         port = await self._endpoint.start("127.0.0.1", 0)
         plan = self.plan
-        info = NodeInfo(plan.node, plan.advertised_host, 9192, 9193, "1", port)
+        info = NodeInfo(
+            name=plan.node,
+            host=plan.advertised_host,
+            port=9192,
+            broker_port=9193,
+            version="1",
+            status_port=port,
+        )
         events = MembershipEvents(
             lambda _, shards: setattr(self, "_shards", shards),
             lambda _: None,

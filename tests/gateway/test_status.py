@@ -12,7 +12,10 @@ from coterie.gateway.monitor import GatewayMetrics
 from coterie.gateway.status import ACTIVE, NodeStatus, ShardStatus
 from coterie.gateway.view import NO_VIEW, NodeInfo, View
 
-NODES = tuple(NodeInfo(name, "gw.example", 9192, 9193) for name in ("a", "b"))
+NODES = tuple(
+    NodeInfo(name=name, host="gw.example", port=9192, broker_port=9193)
+    for name in ("a", "b")
+)
 VIEW = View(NODES, owners=(0, 1, 0, 1), generation=7)
 
 
@@ -64,7 +67,11 @@ def test_a_node_with_less_than_its_share_is_not_ready() -> None:
 
 
 def test_a_node_stays_ready_while_another_has_no_shards_yet() -> None:
-    view = View((*NODES, NodeInfo("c", "gw.example", 9192, 9193)), (0, 1, 0, -1), 8)
+    view = View(
+        (*NODES, NodeInfo(name="c", host="gw.example", port=9192, broker_port=9193)),
+        (0, 1, 0, -1),
+        8,
+    )
     assert missing(NodeState(view=view)) == []
 
 

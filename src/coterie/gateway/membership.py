@@ -210,13 +210,7 @@ class NodeMembership:
 
     def _metadata(self) -> Mapping[str, bytes]:
         metadata = NodeMetadata(
-            name=self._info.name,
-            host=self._info.host,
-            port=self._info.port,
-            broker_port=self._info.broker_port,
-            software_version=self._info.version,
-            status_port=self._info.status_port,
-            brokers=list(self._info.brokers),
+            info=self._info,
             started_ms=self._started_ms,
             join=self._join,
             generation=self._claim.generation,
@@ -250,11 +244,7 @@ class NodeMembership:
             await self._lost()
             return
         view = self._with_former(read.view)
-        shards = frozenset(
-            shard
-            for shard, owner in enumerate(view.owners)
-            if owner >= 0 and view.nodes[owner].name == self._info.name
-        )
+        shards = frozenset(view.shards_of(self._info.name))
         _LOGGER.info(
             "generation %d: nodes %s; this one has %d of %d shards%s",
             generation,

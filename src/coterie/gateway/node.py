@@ -241,17 +241,17 @@ class Gateway:
         plan, broker = self.plan, self.broker
         advertised = plan.advertised_port or port
         info = self._info = NodeInfo(
-            plan.node,
-            plan.advertised_host,
-            advertised,
-            advertised + 1,
-            version("coterie"),
+            name=plan.node,
+            host=plan.advertised_host,
+            port=advertised,
+            broker_port=advertised + 1,
+            version=version("coterie"),
         )
         node = Node(info.node_id, info.host, info.port, broker)
         broker.nodes[:] = [node]
         addresses = self._addresses = Addresses(lambda: self.view, info)
         self._learn_brokers(self._brokers)
-        self._info = info._replace(brokers=addresses.ids)
+        info.brokers = list(addresses.ids)
         connections = Connections(plan.settings, handlers, _security(plan))
         needs_principal = not isinstance(broker.authorizer, AllowAll)
 
@@ -322,7 +322,7 @@ class Gateway:
             self.plan, self._status, broker, self._connections
         )
         self._running.callback(stop)
-        self._info = self._info._replace(status_port=port)
+        self._info.status_port = port
 
     async def _join(self, topic: ShardsTopic) -> None:
         """Join the nodes; shards are taken over in the background from then on."""

@@ -40,9 +40,9 @@ def assign_nodes(
     metadata = _read_all(members)
     nodes: dict[str, MemberId] = {}
     for member_id, each in metadata.items():
-        known = nodes.get(each.name)
+        known = nodes.get(each.info.name)
         if known is None or each.started_ms > metadata[known].started_ms:
-            nodes[each.name] = member_id
+            nodes[each.info.name] = member_id
     before = _claims_of(previous)
     claims = {
         name: before.get(name, NO_CLAIM)
@@ -55,13 +55,13 @@ def assign_nodes(
     }
     assigned = assign_shards(claims, shard_count)
     served = {
-        member_id: _served(each, before.get(each.name, NO_CLAIM))
+        member_id: _served(each, before.get(each.info.name, NO_CLAIM))
         for member_id, each in metadata.items()
     }
     blocked: dict[MemberId, frozenset[int]] = {}
     for member_id, each in metadata.items():
-        is_node = nodes[each.name] == member_id
-        own = assigned.get(each.name) if is_node else None
+        is_node = nodes[each.info.name] == member_id
+        own = assigned.get(each.info.name) if is_node else None
         blocked[member_id] = served[member_id] - (own or frozenset())
     every = frozenset().union(*blocked.values())
     free = {
@@ -75,7 +75,7 @@ def assign_nodes(
     is_interim = any(blocked.values())
     return {
         member_id: NodeAssignment(
-            view if nodes[each.name] == member_id else none,
+            view if nodes[each.info.name] == member_id else none,
             is_interim,
             bool(blocked[member_id]),
         )
@@ -107,8 +107,7 @@ def _served(metadata: NodeMetadata, before: Claim) -> frozenset[int]:
 
 
 def _claims_of(view: View) -> dict[str, Claim]:
-    shards: dict[str, list[int]] = {}
-    for shard, owner in enumerate(view.owners):
-        if owner >= 0:
-            shards.setdefault(view.nodes[owner].name, []).append(shard)
-    return {name: Claim(owned, view.generation) for name, owned in shards.items()}
+    return {
+        node.name: Claim(view.shards_of(node.name), view.generation)
+        for node in view.nodes
+    }

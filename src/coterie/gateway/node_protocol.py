@@ -7,36 +7,24 @@ of the newest version that it knows.
 
 from __future__ import annotations
 
-import struct
+from struct import Struct as Layout
 from typing import Final, NamedTuple, TypeVar
 
 from coterie.errors import MalformedFrame
 from coterie.gateway.view import FormerNode, NodeInfo, View
 from coterie.wire.codec import decode, encode
-from coterie.wire.schema import Message, Struct, array, boolean, int32, int64, string
+from coterie.wire.schema import Message, array, boolean, int32, int64, struct
 
 PROTOCOL: Final = "coterie-shards"
 """The name of the protocol, as in JoinGroup."""
-_VERSION: Final = struct.Struct(">h")
+_VERSION: Final = Layout(">h")
 _ELEMENTS_MAX: Final = 1_000_000
 _Message = TypeVar("_Message", bound=Message)
 
 
-class NodeAddress(Struct):
-    """A `NodeInfo`."""
-
-    name: str = string()
-    host: str = string()
-    port: int = int32()
-    broker_port: int = int32()
-    software_version: str = string()
-    status_port: int = int32()
-    brokers: list[int] = array("int32")
-
-
 class NodeMetadata(Message, versions="0", flexible="0+"):
-    """The metadata of a node: its addresses, and the shards that it serves by the
-    assignment of a generation.
+    """The metadata of a node, and the shards that it serves by the assignment of a
+    generation.
 
     `started_ms` orders two processes with one name. `join` is different in each
     JoinGroup that must cause a rebalance: a coordinator answers a known member with
@@ -45,13 +33,7 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     `is_leaving` is whether it leaves the group once all nodes know that.
     """
 
-    name: str = string()
-    host: str = string()
-    port: int = int32()
-    broker_port: int = int32()
-    software_version: str = string()
-    status_port: int = int32()
-    brokers: list[int] = array("int32")
+    info: NodeInfo = struct(NodeInfo)
     started_ms: int = int64()
     join: int = int32()
     generation: int = int32(default=-1)
@@ -59,25 +41,13 @@ class NodeMetadata(Message, versions="0", flexible="0+"):
     is_serving: bool = boolean()
     is_leaving: bool = boolean()
 
-    @property
-    def info(self) -> NodeInfo:
-        """Return the name and addresses."""
-        return _info(self)
-
-
-class FormerNodeAge(Struct):
-    """A `FormerNode`."""
-
-    name: str = string()
-    age_ms: int = int64()
-
 
 class ShardAssignment(Message, versions="0", flexible="0+"):
     """The live nodes and, for each shard, the position of its owner; nodes that have
     left; see `NodeAssignment` for the rest."""
 
-    nodes: list[NodeAddress] = array(NodeAddress)
-    former: list[FormerNodeAge] = array(FormerNodeAge)
+    nodes: list[NodeInfo] = array(NodeInfo)
+    former: list[FormerNode] = array(FormerNode)
     owners: list[int] = array("int32")
     is_interim: bool = boolean()
     has_to_release: bool = boolean()
@@ -107,22 +77,10 @@ def read_metadata(data: bytes) -> NodeMetadata:
 def write_assignment(assignment: NodeAssignment) -> bytes:
     """Return the bytes of an assignment."""
     view = assignment.view
-    nodes = [
-        NodeAddress(
-            name=node.name,
-            host=node.host,
-            port=node.port,
-            broker_port=node.broker_port,
-            software_version=node.version,
-            status_port=node.status_port,
-            brokers=list(node.brokers),
-        )
-        for node in view.nodes
-    ]
     return _write(
         ShardAssignment(
-            nodes=nodes,
-            former=[FormerNodeAge(name=name, age_ms=age) for name, age in view.former],
+            nodes=list(view.nodes),
+            former=list(view.former),
             owners=list(view.owners),
             is_interim=assignment.is_interim,
             has_to_release=assignment.has_to_release,
@@ -137,21 +95,8 @@ def read_assignment(data: bytes, generation: int) -> NodeAssignment:
     for shard, owner in enumerate(read.owners):
         if not -1 <= owner < count:
             raise MalformedFrame(f"shard {shard} has owner {owner} of {count} nodes")
-    former = tuple(FormerNode(each.name, each.age_ms) for each in read.former)
-    view = View(tuple(map(_info, read.nodes)), tuple(read.owners), generation, former)
+    view = View(tuple(read.nodes), tuple(read.owners), generation, tuple(read.former))
     return NodeAssignment(view, read.is_interim, read.has_to_release)
-
-
-def _info(node: NodeAddress | NodeMetadata) -> NodeInfo:
-    return NodeInfo(
-        node.name,
-        node.host,
-        node.port,
-        node.broker_port,
-        node.software_version,
-        node.status_port,
-        tuple(node.brokers),
-    )
 
 
 def _write(message: Message) -> bytes:

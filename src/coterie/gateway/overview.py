@@ -135,12 +135,7 @@ def _live_nodes(group: m.DescribedGroup) -> list[NodeOverview]:
         for each in group.members:
             info = read_metadata(each.member_metadata).info
             view = read_assignment(each.member_assignment, -1).view
-            shards = [
-                shard
-                for shard, owner in enumerate(view.owners)
-                if owner >= 0 and view.nodes[owner].name == info.name
-            ]
-            nodes.append(NodeOverview(info, tuple(shards)))
+            nodes.append(NodeOverview(info, tuple(view.shards_of(info.name))))
     except MalformedFrame as error:
         raise OperationRefused(
             f"group {group.group_id} is not one of a gateway, or of a newer release: "

@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from coterie.wire.schema import Struct, array, int32, int64, string
+
 FIRST_NODE_ID: Final = 1_000_000_000
 """The smallest node id of a gateway node in responses to clients: far above the ids of
 brokers, and positive, as Kafka's clients compute 2,147,483,647 - id."""
@@ -17,20 +19,20 @@ librdkafka keeps a coordinator that is not used, by default 15 minutes
 (`metadata.max.age.ms`)."""
 
 
-class NodeInfo(NamedTuple):
+class NodeInfo(Struct):
     """The name of a node and the addresses that it advertises to clients."""
 
-    name: str
-    host: str
-    port: int
+    name: str = string()
+    host: str = string()
+    port: int = int32()
     """The port of coordination."""
-    broker_port: int
+    broker_port: int = int32()
     """The port of the first upstream broker; that of the next one is one higher."""
-    version: str = ""
+    version: str = string()
     """The version of the node's software."""
-    status_port: int = 0
+    status_port: int = int32()
     """The port of /status and /ready on `host`; 0 without one."""
-    brokers: tuple[int, ...] = ()
+    brokers: list[int] = array("int32")
     """The ids of upstream's brokers that the node knew when it started."""
 
     @property
@@ -48,11 +50,11 @@ def node_id_of(name: str) -> int:
     return FIRST_NODE_ID + zlib.crc32(name.encode()) % _NODE_IDS
 
 
-class FormerNode(NamedTuple):
+class FormerNode(Struct):
     """A node that has left, and for how long it had at the assignment."""
 
-    name: str
-    age_ms: int
+    name: str = string()
+    age_ms: int = int64()
 
 
 class View(NamedTuple):
@@ -69,6 +71,14 @@ class View(NamedTuple):
         """Return the node that owns a shard; None while it has no owner."""
         at = self.owners[shard] if shard < len(self.owners) else -1
         return self.nodes[at] if at >= 0 else None
+
+    def shards_of(self, name: str) -> list[int]:
+        """Return the shards of the node with this name, in order."""
+        return [
+            shard
+            for shard, owner in enumerate(self.owners)
+            if owner >= 0 and self.nodes[owner].name == name
+        ]
 
 
 NO_VIEW: Final = View((), (), -1)
@@ -89,8 +99,10 @@ class FormerNodes:
         left_ms = self._left_ms
         for node in before.nodes:
             left_ms.setdefault(node.name, now_ms)
-        for name, age_ms in after.former:
-            left_ms[name] = min(left_ms.get(name, now_ms), now_ms - age_ms)
+        for each in after.former:
+            left_ms[each.name] = min(
+                left_ms.get(each.name, now_ms), now_ms - each.age_ms
+            )
         for node in after.nodes:
             left_ms.pop(node.name, None)
         self._left_ms = {
@@ -99,6 +111,6 @@ class FormerNodes:
             if now_ms - each_ms < FORMER_MS
         }
         return tuple(
-            FormerNode(name, now_ms - each_ms)
+            FormerNode(name=name, age_ms=now_ms - each_ms)
             for name, each_ms in self._left_ms.items()
         )

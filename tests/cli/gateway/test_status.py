@@ -18,7 +18,14 @@ ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 def info(name: str, status_port: int = 9644) -> NodeInfo:
     host = f"{name}.gateway.kafka.svc.cluster.example"
-    return NodeInfo(name, host, 9192, 9193, "0.17.0", status_port)
+    return NodeInfo(
+        name=name,
+        host=host,
+        port=9192,
+        broker_port=9193,
+        version="0.17.0",
+        status_port=status_port,
+    )
 
 
 def shard(index: int, phase: str = "active", offset: int = 100) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class ThreadGateway:
     ) -> None:
         self.brokers = list(brokers)
         self.port = 0
-        self.own = NodeInfo("a", HOST, 0, 0)
+        self.own = NodeInfo(name="a", host=HOST, port=0, broker_port=0)
         self.view = View((self.own,), (0,) * 50, 1)
         self._has_topics = has_topics
         self._authorizer = authorizer
@@ -143,7 +143,9 @@ class ThreadGateway:
 
     async def _listen(self, node: Node, connections: Connections) -> None:
         self.port = node.port = free_ports(len(self.brokers) + 3)
-        self.own = NodeInfo("a", HOST, self.port, self.port + 1)
+        self.own = NodeInfo(
+            name="a", host=HOST, port=self.port, broker_port=self.port + 1
+        )
         self.view = View((self.own,), (0,) * 50, 1)
         addresses = Addresses(lambda: self.view, self.own)
         addresses.learn(self.brokers)

@@ -11,8 +11,8 @@ from coterie.gateway.path.coordinator_ids import (
 )
 from coterie.gateway.view import NodeInfo, View
 
-A = NodeInfo("a", "gw-a", 9000, 9001)
-B = NodeInfo("b", "gw-b", 9100, 9101)
+A = NodeInfo(name="a", host="gw-a", port=9000, broker_port=9001)
+B = NodeInfo(name="b", host="gw-b", port=9100, broker_port=9101)
 
 
 class MovingBroker:

@@ -36,8 +36,8 @@ from coterie.wire.framing import (
 from coterie.wire.schema import Message
 from tests.wire.judges import KioJudge
 
-A: Final = NodeInfo("a", "gw-a", 9000, 9001)
-B: Final = NodeInfo("b", "gw-b", 9100, 9101)
+A: Final = NodeInfo(name="a", host="gw-a", port=9000, broker_port=9001)
+B: Final = NodeInfo(name="b", host="gw-b", port=9100, broker_port=9101)
 TOPIC: Final = "__coterie_test"
 CORRELATION_ID: Final = 77
 KIO_METADATA_MAX: Final = 12
@@ -167,7 +167,10 @@ def test_a_broker_keeps_its_port_while_it_is_down() -> None:
 
 def test_nodes_that_have_left_are_listed_for_a_while() -> None:
     seconds = [100.0]
-    former = (FormerNode(B.name, 0), FormerNode("old", FORMER_MS - 1))
+    former = (
+        FormerNode(name=B.name, age_ms=0),
+        FormerNode(name="old", age_ms=FORMER_MS - 1),
+    )
     view = View((A,), (), 1, former)
     addresses = Addresses(lambda: view, A, lambda: seconds[0])
     rewriting = make_rewriting(addresses=addresses)
@@ -197,7 +200,7 @@ def test_brokers_move_to_the_nodes_that_are_alive() -> None:
 
 def test_node_ids_do_not_depend_on_other_nodes() -> None:
     assert A.node_id != B.node_id
-    assert A._replace(host="elsewhere").node_id == A.node_id
+    assert NodeInfo(name="a", host="elsewhere").node_id == A.node_id
     assert all(0 < each.node_id < 2**31 for each in (A, B))
 
 
@@ -537,13 +540,15 @@ def test_a_leader_learned_from_upstream_gets_a_port() -> None:
 
 
 def test_nodes_order_the_brokers_that_any_of_them_knows() -> None:
-    view = View((A, B._replace(brokers=(1, 2))), (), 1)
+    b = NodeInfo(name="b", host="gw-b", port=9100, broker_port=9101, brokers=[1, 2])
+    view = View((A, b), (), 1)
     addresses = Addresses(lambda: view, A)
 
     addresses.learn([UpstreamBroker(2, "up", 2), UpstreamBroker(3, "up", 3)])
 
     assert addresses.ids == (1, 2, 3)
     assert addresses.advertised(3) == ("gw-a", 9003)
-    view = View((A, B._replace(brokers=(0, 1, 2))), (), 2)
+    b.brokers = [0, 1, 2]
+    view = View((A, b), (), 2)
     assert addresses.advertised(3) == ("gw-b", 9104)
     assert addresses.count == 4

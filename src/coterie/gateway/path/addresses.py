@@ -144,7 +144,7 @@ class Addresses:
             self.learn_ids(each for node in view.nodes for each in node.brokers)
             now_s = self._seconds()
             self._former_until_s = {
-                node_id_of(name): now_s + (FORMER_MS - age_ms) / 1000
-                for name, age_ms in view.former
+                node_id_of(each.name): now_s + (FORMER_MS - each.age_ms) / 1000
+                for each in view.former
             }
         return view
