@@ -18,7 +18,7 @@ FindCoordinator requests name many groups where the broker supports that (KIP-69
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
@@ -48,6 +48,10 @@ RETRIED_CODES: Final = COORDINATOR_ELSEWHERE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
+GROUP: Final = 0
+TRANSACTION: Final = 1
+COORDINATORS_MAX: Final = 100_000
+"""The coordinators that are cached."""
 _NAMES_BY_ID: Final = Versions(12, 13)
 """Metadata requests have topic ids since version 10, but brokers accept null names
 since version 12 only."""
@@ -55,14 +59,21 @@ since version 12 only."""
 
 class Cluster:
     """A Kafka cluster. `bootstrap` holds addresses HOST:PORT, as a sequence or
-    separated by commas; any brokers of the cluster suffice."""
+    separated by commas; any brokers of the cluster suffice. The coordinators are those
+    of groups, or with the `key_type` TRANSACTION those of transactional ids."""
 
-    def __init__(self, bootstrap: str | Sequence[str], options: ClientOptions) -> None:
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        options: ClientOptions,
+        key_type: int = GROUP,
+    ) -> None:
         listed = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
         self._bootstrap = [Address.parse(each) for each in listed if each.strip()]
         if not self._bootstrap:
             raise ClientError("no bootstrap address was given; write HOST:PORT")
         self.options = options
+        self._key_type = key_type
         self._nodes: dict[int, Address] = {}
         self._coordinators: dict[GroupId, int] = {}
         self._connections: dict[Address, BrokerConnection] = {}
@@ -214,12 +225,12 @@ class Cluster:
     async def _coordinator(self, group_id: GroupId) -> BrokerConnection:
         node_id = self._coordinators.get(group_id)
         if node_id is None:
+            kind = "group" if self._key_type == GROUP else "transactional id"
+            what = f"{kind} {group_id}"
             result = (await self.find_coordinators([group_id])).get(group_id)
             if result is None:
-                raise MalformedFrame(
-                    f"the FindCoordinator response omits group {group_id}"
-                )
-            _check(result.code, f"the coordinator of group {group_id}")
+                raise MalformedFrame(f"the FindCoordinator response omits {what}")
+            _check(result.code, f"the coordinator of {what}")
             node_id = result.node_id
         try:
             connection = await self.connection(node_id)
@@ -240,9 +251,11 @@ class Cluster:
         """
         connection = await self.connection()
         version = connection.version_of(m.FindCoordinatorRequest)
-        request = find_coordinator_request(group_ids, version)
+        request = find_coordinator_request(group_ids, version, self._key_type)
         response = await connection.call(request, m.FindCoordinatorResponse)
         found = read_find_coordinator(response, group_ids, version)
+        if len(self._coordinators) >= COORDINATORS_MAX:
+            self._coordinators.clear()
         for group_id, each in found.items():
             if each.code is ErrorCode.NONE:
                 self._nodes[each.node_id] = Address(each.host, each.port)
@@ -254,8 +267,11 @@ class Cluster:
         node_id = self._coordinators.get(group_id)
         return None if node_id is None else (node_id, self._nodes[node_id])
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `attempt`, which is retried after retriable errors.
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[T]], also: Collection[ErrorCode] = ()
+    ) -> T:
+        """Return the result of `attempt`, which is retried after retriable errors, and
+        after those in `also`.
 
         Raises its last error after `api_timeout_ms`, or after `first_contact_ms` when
         no broker was ever reached.
@@ -272,7 +288,10 @@ class Cluster:
                 if not self._was_reached:
                     limit_ms = min(limit_ms, options.first_contact_ms)
                 is_late = loop.time() + delay_ms / 1000 > started_s + limit_ms / 1000
-                if is_late or self._is_closed or not is_retriable(error):
+                is_retried = is_retriable(error) or (
+                    isinstance(error, ApiError) and error.code in also
+                )
+                if is_late or self._is_closed or not is_retried:
                     raise
             await asyncio.sleep(delay_ms / 1000)
             delay_ms = min(2 * delay_ms, options.retry_backoff_max_ms)
@@ -291,8 +310,6 @@ def _check(code: int, what: str) -> None:
         raise ApiError(read, f"{what}: {read.name}")
 
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
 _BATCHED_SINCE: Final = 4
 _TYPES_SINCE: Final = 1
 _NO_NODE: Final = -1

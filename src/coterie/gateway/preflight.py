@@ -23,7 +23,6 @@ from coterie.errors import (
 from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.overview import check_nodes, find_node
 from coterie.gateway.upstream.catalog_feed import METADATA
-from coterie.gateway.upstream.coordinators import find_coordinator
 from coterie.gateway.upstream.produce_requests import PRODUCE
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.http_endpoint import is_loopback
@@ -291,14 +290,14 @@ async def _check_group(
 async def _check_transactional_ids(
     plan: GatewayOptions, admin: AdminClient, missing: list[MissingRight]
 ) -> None:
-    """Check the rights on the ids that fence the shards. FindCoordinator needs
-    Describe, which Write includes; Write itself is not checked: it fences a shard."""
-    try:
-        await find_coordinator(admin.cluster, plan.transactional_id(0))
-    except ApiError as error:
-        if error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
-            missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
+    """Check the rights on the ids that fence the shards. A description needs Describe,
+    which Write includes; Write itself is not checked: it fences a shard."""
+    transactional_id = plan.transactional_id(0)
+    described = await admin.transactions.describe([transactional_id])
+    error = described.errors.get(transactional_id)
+    if _has_code(error, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
+        kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
+        missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
 
 
 async def _check_node(plan: GatewayOptions, admin: AdminClient) -> None:
@@ -369,5 +368,5 @@ def _is_refused(error: CoterieError) -> bool:
     return isinstance(error, ApiError) and error.code in _REFUSALS
 
 
-def _has_code(error: CoterieError, code: ErrorCode) -> bool:
+def _has_code(error: CoterieError | None, code: ErrorCode) -> bool:
     return isinstance(error, ApiError) and error.code is code

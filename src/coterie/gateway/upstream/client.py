@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import TRANSACTION, Cluster
 from coterie.client.options import ClientOptions
 from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch
 from coterie.gateway.upstream.produce_requests import PendingBatch, Sender
 from coterie.gateway.upstream.topic_state import MOVED, TopicState
@@ -54,9 +53,6 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 _INIT_PRODUCER_ID: Final = Versions(0, 5)
 _INIT_RETRIED: Final = frozenset(
     {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -82,8 +78,7 @@ class UpstreamClient:
             quick,
             request_timeout_ms=max(options.request_timeout_ms, FETCH_TIMEOUT_MS),
         )
-        self._options = options
-        self._control = Cluster(bootstrap, quick)
+        self._control = Cluster(bootstrap, quick, TRANSACTION)
         self._produce_cluster = Cluster(bootstrap, patient)
         self._fetch_cluster = Cluster(bootstrap, patient)
         self._wait_cluster = Cluster(bootstrap, patient)
@@ -94,7 +89,6 @@ class UpstreamClient:
         self._is_refreshing = False
         self._refreshed_at_s = -REFRESH_MAX_S
         self._watch: asyncio.TimerHandle | None = None
-        self._coordinators = Coordinators()
         self._is_closed = False
 
     async def start(self) -> None:
@@ -278,13 +272,12 @@ class UpstreamClient:
             self._watch = loop.call_later(WATCH_S, self._check_answers)
 
     def _check_answers(self) -> None:
-        """Refresh the leaders while a call waits for an answer for long."""
+        """Refresh the leaders while calls wait for answers: the broker may hang."""
         self._watch = None
         calls: list[Sender | Fetcher]
         calls = [*self._senders.values(), *self._fetchers.values()]
-        if any(each.is_late() for each in calls):
-            self.refresh()
         if any(each.is_busy for each in calls):
+            self.refresh()
             self._start_watch()
 
     # Producer ids.
@@ -296,21 +289,17 @@ class UpstreamClient:
         )
 
         async def attempt() -> Producer:
-            response = await self._coordinators.call(
-                self._control,
+            response = await self._control.call_coordinator(
                 transactional_id,
                 request,
                 m.InitProducerIdResponse,
-                _INIT_PRODUCER_ID,
+                wanted=_INIT_PRODUCER_ID,
             )
             if response.error_code:
-                self._coordinators.forget(transactional_id)
-            check(response.error_code, f"the producer id of {transactional_id}")
+                self._control.forget_coordinator(transactional_id)
+                code = ErrorCode.read(response.error_code)
+                what = f"the producer id of {transactional_id}"
+                raise ApiError(code, f"{what}: {code.name}")
             return Producer(response.producer_id, response.producer_epoch, 0)
 
-        return await retrying(
-            attempt,
-            _INIT_RETRIED,
-            self._options.api_timeout_ms / 1000,
-            backoff_s=(REFRESH_MIN_S, REFRESH_MAX_S),
-        )
+        return await self._control.retrying(attempt, _INIT_RETRIED)

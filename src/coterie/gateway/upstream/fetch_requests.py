@@ -46,17 +46,11 @@ class Fetcher:
         self._queue: list[PendingFetch] = []
         self._sent: list[PendingFetch] = []
         self._is_running = False
-        self._was_sent: list[PendingFetch] = []
 
     @property
     def is_busy(self) -> bool:
         """Whether a fetch waits for an answer."""
         return bool(self._queue or self._sent)
-
-    def is_late(self) -> bool:
-        """Return whether the same request has been in flight since the last call."""
-        was_sent, self._was_sent = self._was_sent, self._sent
-        return bool(self._sent) and was_sent is self._sent
 
     def add(self, fetch: PendingFetch) -> None:
         self._queue.append(fetch)

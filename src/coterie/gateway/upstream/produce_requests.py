@@ -136,19 +136,11 @@ class Sender:
         self._is_running = False
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._oldest: object = None
 
     @property
     def is_busy(self) -> bool:
         """Whether a batch waits for an answer."""
         return bool(self._queue or self._sent)
-
-    def is_late(self) -> bool:
-        """Return whether the same request has been in flight since the last call, or
-        none could be sent."""
-        oldest: object = next(iter(self._sent), self._queue[0] if self._queue else None)
-        was_oldest, self._oldest = self._oldest, oldest
-        return oldest is not None and oldest == was_oldest
 
     def add(self, batch: PendingBatch) -> None:
         self._queue.append(batch)

@@ -12,16 +12,15 @@ are authorized for the application before, by the gateway.
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from coterie.client.admin.transactions import Transactions
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import COORDINATOR_ELSEWHERE, TRANSACTION, Cluster
 from coterie.client.options import ClientOptions
-from coterie.errors import CoterieError, MalformedFrame, RequestTimedOut
-from coterie.gateway.upstream.coordinators import Coordinators, check, retrying
+from coterie.errors import ApiError, CoterieError, MalformedFrame
 from coterie.gateway.upstream.topic_state import Tasks
 from coterie.types import ProducerId, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -31,24 +30,16 @@ from coterie.wire.schema import Versions
 
 CONNECTIONS: Final = 4
 """The connections to each transaction coordinator."""
-LIMIT_S: Final = 5.0
+LIMIT_MS: Final = 5_000
 """The limit of one call with its retries. Applications retry for longer."""
-BACKOFF_MIN_S: Final = 0.02
-BACKOFF_MAX_S: Final = 0.5
+BACKOFF_MIN_MS: Final = 20
+BACKOFF_MAX_MS: Final = 500
 _ADD_PARTITIONS: Final = Versions(0, 3)
 """Later versions are for brokers."""
 _WHAT: Final = "a request about a transaction"
-_MOVED: Final = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
+_RETRIED: Final = frozenset(
+    {ErrorCode.NETWORK_EXCEPTION, ErrorCode.CONCURRENT_TRANSACTIONS}
 )
-_RETRIED: Final = _MOVED | {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
 
 
 class Application(NamedTuple):
@@ -66,8 +57,16 @@ class TransactionClient:
         self, bootstrap: str | Sequence[str], options: ClientOptions, topic: TopicName
     ) -> None:
         self._topic = topic
-        self._clusters = [Cluster(bootstrap, options) for _ in range(CONNECTIONS)]
-        self._coordinators = Coordinators()
+        quick = replace(
+            options,
+            request_timeout_ms=min(options.request_timeout_ms, LIMIT_MS),
+            api_timeout_ms=LIMIT_MS,
+            retry_backoff_ms=BACKOFF_MIN_MS,
+            retry_backoff_max_ms=BACKOFF_MAX_MS,
+        )
+        self._clusters = [
+            Cluster(bootstrap, quick, TRANSACTION) for _ in range(CONNECTIONS)
+        ]
         self._tasks = Tasks()
 
     async def close(self) -> None:
@@ -86,14 +85,11 @@ class TransactionClient:
         if none is open.
 
         `done` gets None, or upstream's refusal as ApiError. Retriable errors are
-        retried for `LIMIT_S`.
+        retried for `LIMIT_MS`.
         """
-        job = retrying(
-            lambda: self._add(application, shard),
-            _RETRIED,
-            LIMIT_S,
-            backoff_s=(BACKOFF_MIN_S, BACKOFF_MAX_S),
-        )
+        key = zlib.crc32(application.transactional_id.encode())
+        cluster = self._clusters[key % len(self._clusters)]
+        job = cluster.retrying(lambda: self._add(cluster, application, shard), _RETRIED)
         self._tasks.call(job, done, _WHAT)
 
     def producers(
@@ -105,11 +101,10 @@ class TransactionClient:
         sequences (KIP-664)."""
         self._tasks.call(self._producers(shard), done, _WHAT)
 
-    async def _add(self, application: Application, shard: int) -> None:
+    async def _add(
+        self, cluster: Cluster, application: Application, shard: int
+    ) -> None:
         transactional_id = application.transactional_id
-        cluster = self._clusters[
-            zlib.crc32(transactional_id.encode()) % len(self._clusters)
-        ]
         topic = m.AddPartitionsToTxnTopic(name=self._topic, partitions=[shard])
         request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
@@ -117,27 +112,22 @@ class TransactionClient:
             v3_and_below_producer_epoch=application.producer_epoch,
             v3_and_below_topics=[topic],
         )
-        response = await self._coordinators.call(
-            cluster,
+        response = await cluster.call_coordinator(
             transactional_id,
             request,
             m.AddPartitionsToTxnResponse,
-            _ADD_PARTITIONS,
+            wanted=_ADD_PARTITIONS,
         )
-        code = _added(response)
-        if code in _MOVED:
-            self._coordinators.forget(transactional_id)
-        check(code, f"the transaction of {transactional_id}")
+        code = ErrorCode.read(_added(response))
+        if code in COORDINATOR_ELSEWHERE:
+            cluster.forget_coordinator(transactional_id)
+        if code:
+            what = f"the transaction of {transactional_id}"
+            raise ApiError(code, f"{what}: {code.name}")
 
     async def _producers(self, shard: int) -> dict[ProducerId, Producer]:
         where = TopicPartition(self._topic, shard)
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                described = await Transactions(self._clusters[0]).describe_producers(
-                    [where]
-                )
-        except TimeoutError:
-            raise RequestTimedOut(f"the producers of {where} are unknown") from None
+        described = await Transactions(self._clusters[0]).describe_producers([where])
         return {
             each.producer_id: Producer(
                 each.producer_id,
