@@ -24,10 +24,10 @@ from coterie.broker.runtime.system import (
     suspended_clock,
     wall_clock,
 )
+from coterie.broker.server.assembly import group_server
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.options import ClientOptions
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.upstream.client import UpstreamClient

@@ -20,6 +20,7 @@ from typing import Any, Final
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import suspended_clock, wall_clock
+from coterie.broker.server.assembly import group_server
 from coterie.broker.server.broker import Broker, Node
 from coterie.broker.server.call import Handler
 from coterie.broker.server.connections import Connections
@@ -30,7 +31,6 @@ from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
 from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.group_server import group_server
 from coterie.gateway.log.opening import LogContext, Opening
 from coterie.gateway.membership import MembershipEvents, NodeMembership
 from coterie.gateway.mirror import Mirror

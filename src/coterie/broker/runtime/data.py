@@ -76,7 +76,7 @@ class DataPlane:
         self.timekeeping = timekeeping
         self.scheduler = scheduler
         self.run_in_worker = run_in_worker
-        self._flusher = flusher
+        self.flusher = flusher
         settings = catalog.settings
         self._limits = BatchLimits(
             settings.batch_records_max, settings.batch_decompressed_bytes_max
@@ -162,7 +162,7 @@ class DataPlane:
         def settled(error: LogError | None) -> None:
             done(ErrorCode.NONE if error is None else ErrorCode.KAFKA_STORAGE_ERROR)
 
-        self._flusher.when_durable(settled)
+        self.flusher.when_durable(settled)
 
     # Partitions.
 

@@ -80,11 +80,9 @@ class Assembly:
                 "one rack for each node, in order"
             )
         loop = asyncio.get_running_loop()
-        clock = steady_clock()
-        time = timekeeping or Timekeeping(clock, wall_clock, loop, loop)
+        time = timekeeping or Timekeeping(steady_clock(), wall_clock, loop, loop)
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
-        acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
-        catalog = Catalog(settings, range(1, node_count + 1), acls)
+        catalog = Catalog(settings, range(1, node_count + 1), _acls(authorizer))
         self._decoder = DecodeWorker(loop)
         data = DataPlane(
             log,
@@ -107,28 +105,16 @@ class Assembly:
         runtime.on_growth(data.notify_growth)
         runtime.on_growth(self._snapshotter.consider)
         self._topic_changes = TopicChanges(runtime, loop)
-        transactions = TransactionPlane(data, runtime)
-        self._log_cleaner = LogCleaner(data, transactions, self._compaction_bound)
-        self.broker = Broker(
-            settings=settings,
-            log=log,
-            flusher=flusher,
-            catalog=catalog,
-            data=data,
-            runtime=runtime,
-            transactions=transactions,
-            authorizer=authorizer or AllowAll(),
-            acls=acls,
-            fetch_sessions=FetchSessions(
-                settings.max_incremental_fetch_session_cache_slots,
-                settings.max_incremental_fetch_session_cache_partitions,
-                random_session_id,
-            ),
-            quotas=Quotas(settings, catalog.client_quotas),
-            clock=clock,
+        self.broker = _broker(
+            settings,
+            data,
+            runtime,
+            authorizer or AllowAll(),
             cluster_id=_stored(log, _CLUSTER_ID, _random_cluster_id).decode(),
             secret=_stored(log, _SECRET, secrets.token_bytes),
         )
+        transactions = self.broker.transactions
+        self._log_cleaner = LogCleaner(data, transactions, self._compaction_bound)
 
     def start(self) -> None:
         """Create `__consumer_offsets` if the log is new, and start loading the shards.
@@ -187,6 +173,65 @@ class Assembly:
         ):
             return 0
         return self._snapshots.replay_from(log_partition.partition)
+
+
+def group_server(settings: Settings, cluster_id: str, authorizer: Authorizer) -> Broker:
+    """Return a broker without nodes, whose shards are unassigned: `Runtime.assign`
+    gives them logs.
+
+    Its catalog is in memory, for topics and ACL bindings that are staged as they change
+    elsewhere. It has to be created inside a running loop. Raises SettingError for an
+    assignor that is not installed.
+    """
+    loop = asyncio.get_running_loop()
+    time = Timekeeping(steady_clock(), wall_clock, loop, loop)
+    log = MemoryLog()
+    flusher = Flusher(log, loop, threaded=False)
+    catalog = Catalog(settings, (1,), _acls(authorizer))
+    data = DataPlane(log, flusher, catalog, timekeeping=time, scheduler=loop)
+    data.load()
+    environment = coordinator_environment(settings, catalog, time)
+    runtime = Runtime(environment, scheduler=loop, timekeeping=time)
+    catalog.watch(TopicChanges(runtime, loop).add)
+    secret = secrets.token_bytes()
+    return _broker(
+        settings, data, runtime, authorizer, cluster_id=cluster_id, secret=secret
+    )
+
+
+def _broker(
+    settings: Settings,
+    data: DataPlane,
+    runtime: Runtime,
+    authorizer: Authorizer,
+    *,
+    cluster_id: str,
+    secret: bytes,
+) -> Broker:
+    return Broker(
+        settings=settings,
+        log=data.log,
+        flusher=data.flusher,
+        catalog=data.catalog,
+        data=data,
+        runtime=runtime,
+        transactions=TransactionPlane(data, runtime),
+        authorizer=authorizer,
+        acls=_acls(authorizer),
+        fetch_sessions=FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots,
+            settings.max_incremental_fetch_session_cache_partitions,
+            random_session_id,
+        ),
+        quotas=Quotas(settings, data.catalog.client_quotas),
+        clock=steady_clock(),
+        cluster_id=cluster_id,
+        secret=secret,
+    )
+
+
+def _acls(authorizer: Authorizer | None) -> AclAuthorizer | None:
+    return authorizer if isinstance(authorizer, AclAuthorizer) else None
 
 
 def coordinator_environment(

@@ -16,8 +16,8 @@ from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import random_topic_id
+from coterie.broker.server.assembly import group_server
 from coterie.broker.server.broker import Node
-from coterie.gateway.group_server import group_server
 from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
