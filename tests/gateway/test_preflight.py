@@ -11,7 +11,6 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from coterie.auth.acl import ANONYMOUS
 from coterie.auth.authorizer import AclAuthorizer
 from coterie.cli.main import main
 from coterie.cli.parser import make_parser
@@ -172,13 +171,6 @@ def test_an_address_for_this_machine_alone_is_warned_about() -> None:
     assert check_plan(replace(plan, host="127.0.0.1")) == []
 
 
-def test_ports_after_the_last_one_are_refused(upstream: ThreadServer) -> None:
-    with pytest.raises(SettingError, match=r"--listen with port 65535 .*: use 65534"):
-        check(upstream, replace(PLAN, port=65_535))
-    with pytest.raises(SettingError, match="--advertise with port 65535"):
-        check(upstream, replace(PLAN, advertised_port=65_535))
-
-
 def test_a_gateway_is_refused_as_upstream() -> None:
     check_nodes([1, 2, FIRST_NODE_ID - 1])
     with pytest.raises(OperationRefused, match="name the brokers behind it"):
@@ -213,16 +205,6 @@ def test_all_missing_rights_are_named_with_the_commands_that_grant_them() -> Non
         "transactional-id coterie-gateway- --prefixed --operation write --execute",
         "cluster --operation describe --execute",
     }
-
-
-@pytest.mark.slow
-def test_a_cluster_that_shows_no_topics_is_warned_about() -> None:
-    with ThreadServer(authorizer=AclAuthorizer([ANONYMOUS])) as server:
-        plan = replace(PLAN, client=SASL)
-        [warning] = check(server, plan)
-        assert "--principal User:gateway --topic '*' --operation describe" in warning
-        create(server, NewTopic("orders", 1))
-        assert check(server, plan) == []
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ from coterie.gateway.path.topic_waits import waiting_for_topics
 from coterie.gateway.status import NodeStatus
 from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.acls import AclFeed
-from coterie.gateway.upstream.catalog_feed import BrokerListing, CatalogFeed
+from coterie.gateway.upstream.catalog_feed import CatalogFeed, Listing
 from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.group_configs import GroupConfigFeed
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
@@ -77,7 +77,7 @@ class Gateway:
     """The shards of this node, from `start` on."""
     _info: NodeInfo
     _listeners: Listeners
-    _brokers: BrokerListing
+    _brokers: Listing
     _connections: Connections
 
     def __init__(self, plan: GatewayOptions) -> None:
@@ -171,11 +171,11 @@ class Gateway:
         await configs.start()
         broker.runtime.start(topic.partition_count, topic.name)
 
-    def _learn_brokers(self, listing: BrokerListing) -> None:
+    def _learn_brokers(self, listing: Listing) -> None:
         """Open the ports of new brokers."""
         self._brokers = listing
         if self._addresses is not None:
-            self._addresses.learn(listing.addresses)
+            self._addresses.learn(listing.brokers)
             self._addresses.learn_ids(listing.replicas)
 
     def _adopt_and_mirror(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from coterie.client.options import ClientOptions
@@ -81,8 +80,6 @@ class GatewayOptions:
     authorizer: AuthorizerKind = AuthorizerKind.UPSTREAM
     metrics_port: int | None = None
     """The port of /metrics, /health, /ready and /status; 0 selects a free port."""
-    config: Path | None = None
-    """The file of the settings, if any."""
 
     @property
     def upstream_protocol(self) -> SecurityProtocol:

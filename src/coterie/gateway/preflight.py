@@ -36,7 +36,6 @@ COMPACTED: Final = {"cleanup.policy": "compact"}
 """The configurations with which the topic of the shards is created."""
 _POLICY: Final = "cleanup.policy"
 _EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::", "*"})  # noqa: S104
-_PORT_MAX: Final = 65_535
 _REFUSALS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -133,7 +132,6 @@ async def check_upstream(plan: GatewayOptions, admin: AdminClient) -> list[str]:
     await _check_release(admin)
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
-    _check_ports(plan, brokers)
     missing: list[MissingRight] = []
     warnings = [
         *await _check_topic(plan, admin, brokers, missing),
@@ -157,18 +155,6 @@ async def _check_release(admin: AdminClient) -> None:
             "upstream is older than Kafka 3.1, or has not all of its requests, which "
             f"the gateway needs: {error}"
         ) from None
-
-
-def _check_ports(plan: GatewayOptions, brokers: int) -> None:
-    for option, port in (
-        ("--listen", plan.port),
-        ("--advertise", plan.advertised_port or 0),
-    ):
-        if port + brokers > _PORT_MAX:
-            raise SettingError(
-                f"{option} with port {port} leaves no ports after it for the {brokers} "
-                f"brokers of upstream: use {_PORT_MAX - brokers} or less"
-            )
 
 
 def _describe(plan: GatewayOptions, missing: list[MissingRight]) -> str:
@@ -339,23 +325,7 @@ async def _check_authorizer(
             ]
         else:
             raise
-    return await _visibility_warnings(plan, admin)
-
-
-async def _visibility_warnings(plan: GatewayOptions, admin: AdminClient) -> list[str]:
-    described = await admin.topics.describe()
-    others = (
-        each
-        for each in described.values.values()
-        if not each.is_internal and each.name != plan.topic
-    )
-    if any(others):
-        return []
-    return [
-        "upstream shows this principal no topics: consumers get no partitions of "
-        "topics that the gateway may not describe; coterie acls add --principal "
-        f"User:{_user(plan)} --topic '*' --operation describe --execute"
-    ]
+    return []
 
 
 def _user(plan: GatewayOptions) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.gateway.path.connection import EXPECTED_MAX, ClientSide
 from coterie.gateway.path.sasl import SaslExchange
-from coterie.gateway.path.time_limits import CLOSE_S
+from coterie.gateway.path.upstream_side import CLOSE_S
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.framing import RequestHeaderV0, write_request

@@ -263,7 +263,6 @@ def make_plan(options: argparse.Namespace, settings: Settings) -> GatewayOptions
         mirror_interval_ms=options.mirror and options.mirror * 1_000,
         authorizer=AuthorizerKind(options.authorizer),
         metrics_port=options.metrics_port,
-        config=options.config,
     )
 
 

@@ -28,6 +28,11 @@ from typing import Final, cast
 from coterie.broker.server.client_connection import (
     UNCOUNTED_BYTES,
 )
+from coterie.broker.server.request_memory import (
+    EXHAUSTED_TIMEOUT_S,
+    PROGRESS_INTERVAL_S,
+    Progress,
+)
 from coterie.broker.server.turns import TURN_S
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
@@ -51,8 +56,8 @@ from coterie.gateway.path.reading import (
     UPSTREAM_FULL,
     Reading,
 )
-from coterie.gateway.path.time_limits import TimeLimits
 from coterie.gateway.path.upstream_side import (
+    CLOSE_S,
     WRITE_BUFFER_BYTES,
     Events,
     Expected,
@@ -110,7 +115,10 @@ class ClientSide(asyncio.Protocol):
         self._reading = Reading(self._cutter, self._measure)
         self.share = self._reading.share
         self._to_upstream: Sink = discard
-        self._limits = TimeLimits(path.connections, self._exchange)
+        self._progress = Progress()
+        self._upstream_progress = Progress()
+        self._unauthenticated_s = 0.0
+        self._ending_s = 0.0
 
     # Callbacks of asyncio.
 
@@ -586,20 +594,43 @@ class ClientSide(asyncio.Protocol):
             upstream.was_active = False
             self.idle_sweeps = 0
         self._count_memory()
-        is_ended = self._has_eof or self._reading.reasons & ENDED
-        late = self._limits.check(
-            incomplete_bytes=0 if self._reading.reasons else len(self._cutter.kept),
-            unsent_bytes=transport.get_write_buffer_size(),
-            unconsumed_bytes=upstream.unsent_bytes if upstream is not None else 0,
-            is_paused=bool(self._reading.reasons),
-            is_ending=bool(self._expected and is_ended),
-            must_free=self._connections.memory.must_free(self.share),
-        )
-        if late is not None:
-            kind, reason = late
-            if kind:
-                self._fail(reason, kind)
+        is_paused = bool(self._reading.reasons)
+        incomplete_bytes = 0 if is_paused else len(self._cutter.kept)
+        unsent_bytes = transport.get_write_buffer_size()
+        unconsumed_bytes = 0 if upstream is None else upstream.unsent_bytes
+        self._progress.check(incomplete_bytes, unsent_bytes, is_paused=is_paused)
+        self._upstream_progress.check(0, unconsumed_bytes, is_paused=False)
+        limit_s = self._connections.settings.connection_request_timeout_ms / 1_000
+        if self._connections.memory.must_free(self.share):
+            limit_s = min(limit_s, EXHAUSTED_TIMEOUT_S)
+        if self._progress.stalled_s >= limit_s:
+            self._fail("no progress", "no progress")
             self.abort()
+        elif self._upstream_progress.stalled_s >= limit_s:
+            self._fail("the upstream broker consumes no requests", "no progress")
+            self.abort()
+        elif self._is_authentication_late():
+            self._fail("authentication timeout", "authentication timeout")
+            self.abort()
+        elif self._is_end_late():
+            self.abort()
+
+    def _is_authentication_late(self) -> bool:
+        """Return whether the client has not authenticated for the first time."""
+        exchange = self._exchange
+        if exchange is None or exchange.has_succeeded:
+            return False
+        self._unauthenticated_s += PROGRESS_INTERVAL_S
+        return self._unauthenticated_s > self._connections.security.timeout_s
+
+    def _is_end_late(self) -> bool:
+        """Return whether a client that sends nothing more, and may have closed, has
+        waited for a response for too long: nothing else ends the connection to a hung
+        broker."""
+        is_ended = self._has_eof or self._reading.reasons & ENDED
+        is_ending = bool(self._expected and is_ended)
+        self._ending_s = self._ending_s + PROGRESS_INTERVAL_S if is_ending else 0.0
+        return self._ending_s > CLOSE_S
 
 
 def _is_forwarded(entry: Expected) -> bool:

@@ -19,11 +19,13 @@ from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink
 from coterie.gateway.path.fetch_responses import FetchRewrite, FetchWalk
 from coterie.gateway.path.frames import ANSWER_BYTES_MIN, ANSWER_HEAD
-from coterie.gateway.path.time_limits import CLOSE_S
 from coterie.wire.framing import SIZE_BYTES, read_size
 
 WRITE_BUFFER_BYTES: Final = 262_144
 """Bytes that wait to be written to one side before the other one is not read."""
+CLOSE_S: Final = 30.0
+"""Time in which the peer of a closed connection has to consume what was written, and
+upstream has to respond to a client that sends nothing more."""
 REWRITTEN_BYTES_MAX: Final = 104_857_600
 """The largest response that is collected to be rewritten."""
 

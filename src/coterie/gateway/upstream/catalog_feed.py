@@ -27,7 +27,7 @@ from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker
 from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of
-from coterie.types import TopicId, TopicName
+from coterie.types import TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -42,34 +42,16 @@ _SLICE_PARTITIONS: Final = 2_000
 _NAMES_PER_REQUEST: Final = 500
 
 
-class UpstreamTopic(NamedTuple):
-    """A topic of a Metadata response.
-
-    `partition_count` is 0 when the response has an error for the topic instead.
-    """
-
-    topic_id: TopicId
-    partition_count: int
-    replication_factor: int
-    racks: tuple[frozenset[str], ...]
-
-
-class BrokerListing(NamedTuple):
-    """The live brokers with their addresses, and the ids of all replicas, which are
-    those of brokers that are down as well."""
-
-    addresses: tuple[UpstreamBroker, ...]
-    replicas: frozenset[int]
-
-
 class Listing(NamedTuple):
     """A decoded Metadata response: the live brokers, their racks, and the topics."""
 
     cluster_id: str | None
-    brokers: tuple[int, ...]
+    brokers: tuple[UpstreamBroker, ...]
     racks: Mapping[int, str]
-    topics: Mapping[TopicName, UpstreamTopic]
-    known: BrokerListing
+    topics: Mapping[TopicName, Topic]
+    """A topic with an error has no partitions."""
+    replicas: frozenset[int]
+    """The ids of all replicas, which are those of brokers that are down as well."""
 
 
 def read_listing(
@@ -97,23 +79,16 @@ def read_listing(
     shared: dict[tuple[int, ...], frozenset[str]] = {}
     return Listing(
         response.cluster_id,
-        tuple(broker.node_id for broker in response.brokers),
-        racks,
-        {
-            topic.name: _read_topic(topic, racks, shared)
-            for topic in response.topics
-            if topic.name
-        },
-        _read_brokers(response),
-    )
-
-
-def _read_brokers(response: m.MetadataResponse) -> BrokerListing:
-    return BrokerListing(
         tuple(
             UpstreamBroker(broker.node_id, broker.host, broker.port)
             for broker in response.brokers
         ),
+        racks,
+        {
+            topic.name: _read_topic(topic.name, topic, racks, shared)
+            for topic in response.topics
+            if topic.name
+        },
         frozenset(
             replica
             for topic in response.topics
@@ -124,16 +99,17 @@ def _read_brokers(response: m.MetadataResponse) -> BrokerListing:
 
 
 def _read_topic(
+    name: TopicName,
     topic: m.MetadataResponseTopic,
     racks: Mapping[int, str],
     shared: dict[tuple[int, ...], frozenset[str]],
-) -> UpstreamTopic:
+) -> Topic:
     """Return a topic. Partitions with errors count, too: their leaders are offline.
 
     `shared` has a set of racks for each list of replicas.
     """
     if topic.error_code or not topic.partitions:
-        return UpstreamTopic(topic.topic_id, 0, 0, ())
+        return Topic(name, topic.topic_id, 0)
     replicas = {each.partition_index: each.replica_nodes for each in topic.partitions}
     count = max(replicas) + 1
     of_partitions: list[frozenset[str]] = []
@@ -145,10 +121,8 @@ def _read_topic(
             shared[key] = found
         of_partitions.append(found)
     factor = len(replicas.get(0, ())) or 1
-    has_racks = any(of_partitions)
-    return UpstreamTopic(
-        topic.topic_id, count, factor, tuple(of_partitions) if has_racks else ()
-    )
+    known = tuple(of_partitions) if any(of_partitions) else ()
+    return Topic(name, topic.topic_id, count, factor, racks=known)
 
 
 class CatalogFeed(Poller):
@@ -172,7 +146,7 @@ class CatalogFeed(Poller):
         self._cluster_id = cluster_id
         self._racks: Mapping[int, str] = {}
         self._digest = b""
-        self.on_brokers: Callable[[BrokerListing], None] | None = None
+        self.on_brokers: Callable[[Listing], None] | None = None
         """Called with the brokers after each change of the topics or the brokers."""
 
     async def start(self) -> None:
@@ -201,7 +175,7 @@ class CatalogFeed(Poller):
             self._check_cluster(listing.cluster_id)
             self._racks = listing.racks
             if self.on_brokers is not None:
-                self.on_brokers(listing.known)
+                self.on_brokers(listing)
             suspects = await self._apply(listing.topics)
             # Brokers that disagree may agree later, with the same bytes.
             is_settled = await self._delete(suspects, listing)
@@ -216,7 +190,7 @@ class CatalogFeed(Poller):
 
     # Differences.
 
-    async def _apply(self, listed: Mapping[TopicName, UpstreamTopic]) -> list[Topic]:
+    async def _apply(self, listed: Mapping[TopicName, Topic]) -> list[Topic]:
         """Stage the topics that are new or have grown; return those of the catalog that
         seem to be gone."""
         known = self._catalog.topics
@@ -226,12 +200,12 @@ class CatalogFeed(Poller):
             before = known.get(name)
             if before is not None and self._is_gone(before, found):
                 gone.append(before)
-            elif found.partition_count:
-                after = self._topic(name, found, before)
-                if after is not None and after != before:
-                    entry = Entry(EntryKind.TOPIC, name, after.to_value())
-                    self._data.stage([entry])
-                    size += after.partition_count
+            # A response with fewer partitions is older than the catalog.
+            elif found != before and (
+                found.partition_count >= (before.partition_count if before else 1)
+            ):
+                self._data.stage([Entry(EntryKind.TOPIC, name, found.to_value())])
+                size += found.partition_count
             size += 1
             if size >= _SLICE_PARTITIONS:
                 size = 0
@@ -239,22 +213,7 @@ class CatalogFeed(Poller):
         await self._written()
         return gone
 
-    def _topic(
-        self, name: TopicName, found: UpstreamTopic, before: Topic | None
-    ) -> Topic | None:
-        """Return the topic as it is now; None when the response is older than
-        `before`."""
-        if before is not None and found.partition_count < before.partition_count:
-            return None
-        return Topic(
-            name,
-            found.topic_id,
-            found.partition_count,
-            found.replication_factor,
-            racks=found.racks,
-        )
-
-    def _is_gone(self, known: Topic, found: UpstreamTopic | None) -> bool:
+    def _is_gone(self, known: Topic, found: Topic | None) -> bool:
         """Return whether a response shows that a topic does not exist any more."""
         if found is None:
             return True
@@ -282,7 +241,7 @@ class CatalogFeed(Poller):
             return True
         for broker in listing.brokers:
             for names in _in_chunks(list(certain)):
-                answers = await self._described(broker, names)
+                answers = await self._described(broker.broker_id, names)
                 for name in names:
                     if not self._is_gone(certain[name], answers[name]):
                         del certain[name]
@@ -296,7 +255,7 @@ class CatalogFeed(Poller):
 
     async def _described(
         self, broker: int, names: Collection[TopicName]
-    ) -> dict[TopicName, UpstreamTopic | None]:
+    ) -> dict[TopicName, Topic | None]:
         """Return topics as one broker describes them; None for those that it does not
         have. A topic with another error has no partitions."""
         topics = [

@@ -1,14 +1,9 @@
-"""The Produce requests of the shards to one broker.
-
-Each commit is one of them, so they are encoded and decoded by hand, which is held to
-the messages by a property test. Responses with errors are left to the messages.
-"""
+"""The Produce requests of the shards to one broker."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +17,6 @@ from coterie.errors import (
     ApiError,
     ConnectionLost,
     CoterieError,
-    MalformedFrame,
     RequestTimedOut,
 )
 from coterie.gateway.upstream.topic_state import (
@@ -33,29 +27,16 @@ from coterie.gateway.upstream.topic_state import (
 )
 from coterie.types import LogOffset
 from coterie.wire import messages as m
-from coterie.wire.codec import decode
+from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import Versions
 
 REQUESTS_MAX: Final = 5
 """Produce requests in flight on a connection."""
 REQUEST_BYTES_MAX: Final = 8 << 20
 PRODUCE: Final = Versions(9, 11)
-"""The flexible versions, until 12, which adds a partition to a transaction that the
-gateway has added it to already."""
+"""Version 12 adds a partition to a transaction, which the gateway has done already."""
 _ALL_IN_SYNC: Final = -1
-_SETTINGS: Final = struct.Struct(">hi")
-"""Acks and the time-out."""
-_INDEX: Final = struct.Struct(">i")
-_WRITTEN: Final = struct.Struct(">ihqqqBBB")
-"""A partition of a response: index, error code, base offset, append time, log start,
-and what is empty without an error: the errors of records with their number plus 1, the
-message with its length plus 1, and tagged fields."""
-_NO_ERRORS: Final = (1, 0, 0)
-_END: Final = bytes(6)
-"""The tagged fields of a topic, the throttle time and the tagged fields of a response.
-"""
 
 Outcomes = Mapping[int, LogOffset | ApiError]
 """The base offset of each partition's batch, or its error."""
@@ -69,55 +50,6 @@ class PendingBatch(PendingCall):
     transactional_id: str | None
 
 
-def encode_request(
-    topic: bytes, batches: Sequence[PendingBatch], timeout_ms: int
-) -> bytes:
-    """Return the body of a request with acks=all in a version of `PRODUCE`, for batches
-    of one transactional id. `topic` is the encoded name."""
-    parts = [
-        _encode_name(batches[0].transactional_id),
-        _SETTINGS.pack(_ALL_IN_SYNC, timeout_ms),
-        b"\2",
-        topic,
-        write_uvarint(len(batches) + 1),
-    ]
-    for batch in batches:
-        data = batch.data
-        parts += (_INDEX.pack(batch.partition), write_uvarint(len(data) + 1), data)
-        parts.append(b"\0")
-    parts.append(b"\0\0")
-    return b"".join(parts)
-
-
-def read_offsets(topic: bytes, frame: bytes, at: int) -> Outcomes | None:
-    """Return the offsets of a response, whose body begins at `at`; None if it has any
-    error, a throttle time or more than one topic."""
-    if not frame.startswith(b"\2" + topic, at):
-        return None
-    offsets: dict[int, LogOffset | ApiError] = {}
-    try:
-        count, at = read_uvarint(frame, at + 1 + len(topic))
-    except (IndexError, MalformedFrame):
-        return None
-    if len(frame) != at + (count - 1) * _WRITTEN.size + len(_END):
-        return None
-    for _ in range(count - 1):
-        index, code, offset, _, _, *rest = _WRITTEN.unpack_from(frame, at)
-        if code or tuple(rest) != _NO_ERRORS:
-            return None
-        offsets[index] = offset
-        at += _WRITTEN.size
-    return offsets if frame.endswith(_END) else None
-
-
-def _encode_name(name: str | None) -> bytes:
-    """Return a nullable compact string."""
-    if name is None:
-        return b"\0"
-    encoded = name.encode()
-    return write_uvarint(len(encoded) + 1) + encoded
-
-
 class Sender:
     """The Produce requests to one broker, in the order of the batches."""
 
@@ -125,7 +57,6 @@ class Sender:
         self._topic = topic
         self._cluster = cluster
         self._node_id = node_id
-        self._name = _encode_name(topic.name)
         self._timeout_ms = broker_timeout_ms(cluster.options)
         self._queue: deque[PendingBatch] = deque()
         self._numbers = itertools.count()
@@ -186,15 +117,28 @@ class Sender:
             connection.post(
                 m.ProduceRequest,
                 self._version,
-                encode_request(self._name, batches, self._timeout_ms),
+                self._encode(batches),
                 self._read,
                 partial(self._answered, number),
             )
 
+    def _encode(self, batches: Sequence[PendingBatch]) -> bytes:
+        """Return the body of a request with acks=all, for batches of one transactional
+        id."""
+        data = [
+            m.PartitionProduceData(index=each.partition, records=each.data)
+            for each in batches
+        ]
+        request = m.ProduceRequest(
+            transactional_id=batches[0].transactional_id,
+            acks=_ALL_IN_SYNC,
+            timeout_ms=self._timeout_ms,
+            topic_data=[m.TopicProduceData(name=self._topic.name, partition_data=data)],
+        )
+        return encode(request, self._version)
+
     def _read(self, frame: bytes, at: int, version: int) -> Outcomes:
         """Decode a response. Raises MalformedFrame."""
-        if (offsets := read_offsets(self._name, frame, at)) is not None:
-            return offsets
         response, _ = decode(m.ProduceResponse, version, frame, at, ELEMENTS_MAX)
         if self._connection is not None:
             self._connection.throttle(response.throttle_time_ms)
