@@ -139,13 +139,6 @@ def test_oauthbearer_has_the_subject_of_the_token() -> None:
     assert client.principal == ALICE
 
 
-def test_oauthbearer_has_the_chosen_claim() -> None:
-    client = Client(claim="preferred_username")
-    token = oauth(jwt({"sub": "1", "preferred_username": "alice"}), more="k=v\x01")
-    client.authenticate("OAUTHBEARER", (token, b""))
-    assert client.principal == ALICE
-
-
 # Upstream decides.
 
 

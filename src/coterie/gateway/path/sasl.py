@@ -60,39 +60,6 @@ _OAUTH_ABORT: Final = b"\1"
 _JWT_PARTS: Final = 3
 
 
-class _Exchange:
-    """An authentication with one mechanism. `user` is None while it is unknown."""
-
-    def __init__(self, mechanism: str, claim: str) -> None:
-        self.mechanism = mechanism
-        self.user: str | None = None
-        self._claim = claim
-        self._client_tokens = 0
-
-    def read_token(self, token: bytes) -> None:
-        """Read a token of the client. Raises ValueError when its user is not clear.
-
-        After a fault, an OAUTHBEARER server takes another first token.
-        """
-        self._client_tokens += 1
-        if self._client_tokens > 1:
-            if self.mechanism in _SCRAM:
-                return
-            self.user = None
-            if token == _OAUTH_ABORT:
-                return
-        if (user_of := _USERS.get(self.mechanism)) is not None:
-            self.user = user_of(token, self._claim)
-
-    def is_last(self, answer: bytes) -> bool:
-        """Return whether a token of upstream, without an error, ends the exchange."""
-        if self.mechanism in _SCRAM:
-            return self._client_tokens > 1 and answer.startswith(b"v=")
-        if self.mechanism in {_OAUTHBEARER, _GSSAPI}:
-            return not answer
-        return True
-
-
 class SaslExchange:
     """The SASL state of one connection, as its frames show it.
 
@@ -100,36 +67,34 @@ class SaslExchange:
     before it is forwarded, and then its response before it is sent. A client that sends
     a second SASL request before the first response is refused. `clock` is in ms.
 
-    `claim` names the claim with the principal of a JSON Web Token. With
-    `needs_principal` false the mechanisms whose user cannot be read are allowed, and
-    their clients are ANONYMOUS.
+    With `needs_principal` false the mechanisms whose user cannot be read are allowed,
+    and their clients are ANONYMOUS.
     """
 
     def __init__(
-        self,
-        clock: Callable[[], int],
-        *,
-        claim: str = PRINCIPAL_CLAIM,
-        needs_principal: bool = True,
+        self, clock: Callable[[], int], *, needs_principal: bool = True
     ) -> None:
         self.expects_token = False
         """Whether the next frame of the client is a token without a header, as after
         SaslHandshake v0."""
         self._clock = clock
-        self._claim = claim
         self._needs_principal = needs_principal
         self._principal: Principal | None = None
         self._session_ends_ms: int | None = None
         self._pending: tuple[int, int] | None = None
         """API key and version of the request without a response; -1 for a token."""
         self._mechanism = ""
-        self._exchange: _Exchange | None = None
+        self._user: str | None = None
+        """The user of the client's tokens; None while it is unknown."""
+        self._tokens = 0
+        """The client's tokens since the handshake."""
+        self._is_authenticating = False
 
     @property
     def principal(self) -> Principal | None:
         """The authenticated principal; None before authentication, while it is
         repeated, and after the session's lifetime (KIP-368)."""
-        if self._exchange is not None or self._pending is not None:
+        if self._is_authenticating or self._pending is not None:
             return None
         ends_ms = self._session_ends_ms
         if ends_ms is not None and self._clock() > ends_ms:
@@ -186,7 +151,7 @@ class SaslExchange:
             _, at = read_response(frame, tagged=False)
             greeted, _ = decode(m.SaslHandshakeResponse, version, frame, at)
             if not greeted.error_code:
-                self._exchange = _Exchange(self._mechanism, self._claim)
+                self._user, self._tokens, self._is_authenticating = None, 0, True
                 self.expects_token = version == 0
         elif key == ApiKey.SASL_AUTHENTICATE:
             flexible = version in m.SaslAuthenticateResponse.FLEXIBLE
@@ -221,38 +186,54 @@ class SaslExchange:
         return write_response(correlation_id, encode(refusal, version), tagged=False)
 
     def _read_token(self, token: bytes) -> str | None:
-        """Read a token of the client; return why it is refused, or None."""
-        if self._exchange is None:
+        """Read a token of the client; return why it is refused, or None.
+
+        After a fault, an OAUTHBEARER server takes another first token.
+        """
+        if not self._is_authenticating:
             raise MalformedFrame("a SASL token without a handshake")
+        self._tokens += 1
+        if self._tokens > 1 and self._mechanism in _SCRAM:
+            return None
+        self._user = None
+        if self._tokens > 1 and token == _OAUTH_ABORT:
+            return None
         try:
-            self._exchange.read_token(token)
+            if (user_of := _USERS.get(self._mechanism)) is not None:
+                self._user = user_of(token)
         except (ValueError, RecursionError) as error:
             if self._needs_principal:
-                mechanism = self._exchange.mechanism
-                return f"The gateway cannot read the {mechanism} token: {error}"
+                return f"The gateway cannot read the {self._mechanism} token: {error}"
         return None
 
     # Responses.
 
     def _read_answer(self, token: bytes, lifetime_ms: int) -> None:
-        exchange = self._exchange
-        assert exchange is not None, "a token of upstream without a handshake"
-        if not exchange.is_last(token):
+        assert self._is_authenticating, "a token of upstream without a handshake"
+        if not self._is_last(token):
             return
-        self._exchange, self.expects_token = None, False
-        user = exchange.user
+        self._is_authenticating = self.expects_token = False
+        user = self._user
         principal = ANONYMOUS if user is None else Principal(USER, user)
         if self._principal not in {None, principal}:
             raise MalformedFrame(
                 f"re-authentication changes {self._principal} to {principal}"
             )
         if user is None and self._needs_principal:
-            raise MalformedFrame(f"{exchange.mechanism} ended without a user")
+            raise MalformedFrame(f"{self._mechanism} ended without a user")
         self._principal = principal
         self._session_ends_ms = self._clock() + lifetime_ms if lifetime_ms > 0 else None
 
+    def _is_last(self, answer: bytes) -> bool:
+        """Return whether a token of upstream, without an error, ends the exchange."""
+        if self._mechanism in _SCRAM:
+            return self._tokens > 1 and answer.startswith(b"v=")
+        if self._mechanism in {_OAUTHBEARER, _GSSAPI}:
+            return not answer
+        return True
 
-def _plain_user(token: bytes, _claim: str) -> str:
+
+def _plain_user(token: bytes) -> str:
     parts = token.decode().split("\0")
     if len(parts) != 3:
         raise ValueError(f"it has {len(parts)} parts instead of 3")
@@ -260,7 +241,7 @@ def _plain_user(token: bytes, _claim: str) -> str:
     return _agreed(authorization_id, name)
 
 
-def _scram_user(token: bytes, _claim: str) -> str:
+def _scram_user(token: bytes) -> str:
     match = _SCRAM_FIRST.fullmatch(token.decode())
     if match is None:
         raise ValueError("it is not a client-first-message")
@@ -270,7 +251,7 @@ def _scram_user(token: bytes, _claim: str) -> str:
     return _agreed(_unescaped(authorization_id or ""), _unescaped(name))
 
 
-def _oauth_user(token: bytes, claim: str) -> str:
+def _oauth_user(token: bytes) -> str:
     match = _OAUTH_FIRST.fullmatch(token.decode())
     if match is None:
         raise ValueError("it is not a client's first response")
@@ -283,21 +264,22 @@ def _oauth_user(token: bytes, claim: str) -> str:
     if len(parts) != _JWT_PARTS:
         raise ValueError("the bearer token is not a JSON Web Token that is signed only")
     claims = json.loads(_decode_base64(parts[1]))
-    name = claims.get(claim) if isinstance(claims, dict) else None
+    name = claims.get(PRINCIPAL_CLAIM) if isinstance(claims, dict) else None
     # Kafka trims the claim, except of a token without a signature.
     if not isinstance(name, str) or name != name.strip():
-        raise ValueError(f"the JSON Web Token has no text as its claim {claim!r}")
+        raise ValueError(
+            f"the JSON Web Token has no text as its claim {PRINCIPAL_CLAIM!r}"
+        )
     return _agreed(_unescaped(match[1] or ""), name)
 
 
-_USERS: Final[dict[str, Callable[[bytes, str], str]]] = {
+_USERS: Final[dict[str, Callable[[bytes], str]]] = {
     "PLAIN": _plain_user,
     **dict.fromkeys(_SCRAM, _scram_user),
     _OAUTHBEARER: _oauth_user,
 }
-"""For each mechanism that can be read the function from the client's first token, and
-the name of the claim, to the user. They raise ValueError, and RecursionError for a
-deeply nested JSON Web Token."""
+"""For each mechanism that can be read the function from the client's first token to the
+user. They raise ValueError, and RecursionError for a deeply nested JSON Web Token."""
 
 
 def _agreed(authorization_id: str, name: str) -> str:
