@@ -12,14 +12,10 @@ from crc32c import crc32c
 from coterie.types import LogOffset
 from coterie.wire.record_batch import (
     CHECKED_FROM,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_END,
     Producer,
     decode_records,
-    read_header,
-    read_varint,
-    varint,
+    encode_batch,
     whole_batches,
 )
 
@@ -44,32 +40,22 @@ def stamped(batch: bytes, producer: Producer) -> bytes:
 
 
 def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
-    """Return one batch with the records of several, which are neither compressed nor
-    transactional.
+    """Return one batch with the records of several, which are not transactional.
 
-    Records get the base timestamp of the first batch, as those that are added to an
-    open batch do: `read_commits` is fast where timestamps do not differ.
+    All records get the timestamp of the first one, as those that are added to an open
+    batch do: `read_commits` is fast where timestamps do not differ.
     """
     if len(batches) == 1:
         return stamped(batches[0], producer)
-    headers = [read_header(batch) for batch in batches]
-    first = headers[0]
-    parts = [batches[0][HEADER_BYTES:]]
-    count = first.record_count
-    for header, batch in zip(headers[1:], batches[1:], strict=True):
-        assert header.attributes == 0
-        assert header.last_offset_delta == header.record_count - 1
-        _append_moved(parts, batch, header.record_count, count)
-        count += header.record_count
-    head = first._replace(
-        record_count=count,
-        last_offset_delta=count - 1,
-        max_timestamp_ms=first.base_timestamp_ms
-        + max(each.max_timestamp_ms - each.base_timestamp_ms for each in headers),
+    records = [record for batch in batches for record in decode_records(batch)]
+    time_ms = records[0].timestamp_ms
+    return encode_batch(
+        [
+            record._replace(offset=offset, timestamp_ms=time_ms)
+            for offset, record in enumerate(records)
+        ],
+        producer=producer,
     )
-    records = b"".join(parts)
-    size = HEADER_BYTES - LENGTH_END + len(records)
-    return stamped(HEADER.pack(*head._replace(size_bytes=size)) + records, producer)
 
 
 def runs(batches: Sequence[tuple[int, int]], bytes_max: int) -> list[int]:
@@ -107,20 +93,3 @@ def has_records_of(stored: bytes, batch: bytes) -> bool:
         for each in (batch, stored)
     )
     return ours == theirs
-
-
-def _append_moved(
-    parts: list[bytes], batch: bytes, record_count: int, ahead: int
-) -> None:
-    """Append the records with offset deltas that follow `ahead` records."""
-    at = HEADER_BYTES
-    for _ in range(record_count):
-        size, at = read_varint(batch, at)
-        end = at + size
-        _, delta_at = read_varint(batch, at + 1)  # the timestamp delta
-        offset_delta, after = read_varint(batch, delta_at)
-        delta = varint(offset_delta + ahead)
-        new_size = size + len(delta) - (after - delta_at)
-        parts += (varint(new_size), batch[at:delta_at], delta, batch[after:end])
-        at = end
-    assert at == len(batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,9 +58,8 @@ class Sender:
         self._node_id = node_id
         self._timeout_ms = broker_timeout_ms(cluster.options)
         self._queue: deque[PendingBatch] = deque()
-        self._numbers = itertools.count()
-        self._sent: dict[int, list[PendingBatch]] = {}
-        """The batches of the requests in flight, by their numbers."""
+        self._sent: list[list[PendingBatch]] = []
+        """The batches of each request in flight."""
         self._connection: BrokerConnection | None = None
         self._version = PRODUCE.low
         self._is_running = False
@@ -110,8 +108,7 @@ class Sender:
             batches = self._next()
             if not batches:
                 return
-            number = next(self._numbers)
-            self._sent[number] = batches
+            self._sent.append(batches)
             if len(self._sent) >= REQUESTS_MAX:
                 self._has_room.clear()
             connection.post(
@@ -119,7 +116,7 @@ class Sender:
                 self._version,
                 self._encode(batches),
                 self._read,
-                partial(self._answered, number),
+                partial(self._answered, batches),
             )
 
     def _encode(self, batches: Sequence[PendingBatch]) -> bytes:
@@ -173,8 +170,10 @@ class Sender:
             size += len(batch.data)
         return batches
 
-    def _answered(self, number: int, result: Outcomes | CoterieError) -> None:
-        batches = self._sent.pop(number)
+    def _answered(
+        self, batches: list[PendingBatch], result: Outcomes | CoterieError
+    ) -> None:
+        self._sent.remove(batches)
         self._has_room.set()
         if isinstance(result, CoterieError):
             if not isinstance(result, ConnectionLost | RequestTimedOut):
@@ -194,7 +193,7 @@ class Sender:
 
     def fail_partitions(self, partitions: set[int], error: CoterieError) -> None:
         """End the waiting for the answers of some partitions."""
-        waiting = [*(each for sent in self._sent.values() for each in sent)]
+        waiting = [*(each for sent in self._sent for each in sent)]
         for batch in [*waiting, *self._queue]:
             if batch.partition in partitions:
                 batch.finish(error)
