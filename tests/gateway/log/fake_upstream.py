@@ -199,8 +199,8 @@ class FakeUpstream:
     def forget_transactional_ids(self) -> None:
         """Give other producer ids from now on."""
         self.producers = {
-            each: Producer(2_000 + number, -1, 0)
-            for number, each in enumerate(self.producers)
+            each: Producer(known.producer_id + 1_000, -1, 0)
+            for each, known in self.producers.items()
         }
 
     def _append(self, request: Request) -> int | CoterieError:

@@ -108,7 +108,9 @@ class Opening:
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
+        self._owners_barrier: LogOffset = -1
         self._dropped = 0
+        self._dropped_after: LogOffset = -1
         self._since_ms = 0
         self._renew_at_ms = 0
         log_partition = LogPartition(context.topic.topic_id, index)
@@ -271,6 +273,8 @@ class Opening:
         def ended(error: CoterieError | None) -> None:
             if error is not None:
                 self._fail(error)
+            elif self._is_loaded and self._dropped:
+                self._check_dropped()
             elif self._is_loaded:
                 self._activate()
             elif self._position > before:
@@ -302,6 +306,8 @@ class Opening:
         if barrier is not None:
             self._observe(header, barrier)
         elif is_owners and not self._lineage.accepts(header):
+            if self._dropped_after < 0:
+                self._dropped_after = self._owners_barrier
             self._dropped += header.record_count
         elif header.record_count:
             replay_batch(self._partition, self._partition.shard, batch, self._position)
@@ -321,6 +327,8 @@ class Opening:
                 "partitions of this topic must not be added"
             )
         is_owner = self._lineage.observe(header, barrier)
+        if is_owner:
+            self._owners_barrier = header.base_offset
         own = self._producer
         if (header.producer_id, header.producer_epoch) == own[:2]:
             if not is_owner:
@@ -329,6 +337,40 @@ class Opening:
                     "behind that of the last owner: synchronize the clocks of the nodes"
                 )
             self._is_loaded = True
+
+    def _check_dropped(self) -> None:
+        """Activate the shard, or load it again if a dropped batch may belong to it.
+
+        The cleaner may have removed the barrier of the batch's owner after the earlier
+        owner's barrier was read. It removes that one as well, because both have one
+        key: while that one is in the log, no later barrier was missed.
+        """
+
+        def fetched(result: Fetched | CoterieError) -> None:
+            if self._is_closed:
+                return
+            if _is_retriable(result):
+                self._retry(self._check_dropped)
+            elif isinstance(result, CoterieError):
+                self._fail(result)
+            else:
+                self._decide_on_dropped(result)
+
+        self._context.upstream.fetch(self._index, self._dropped_after, fetched)
+
+    def _decide_on_dropped(self, fetched: Fetched) -> None:
+        try:
+            first = next(iter(whole_batches(fetched.batches)), None)
+            barrier = None if first is None else read_barrier(first[1], first[0])
+        except CoterieError as error:
+            self._fail(error)
+            return
+        if first is None:  # the response had no space for this partition
+            self._retry(self._check_dropped)
+        elif barrier is not None and first[0].base_offset == self._dropped_after:
+            self._activate()
+        else:
+            self._fail(LogError("the log was compacted while it was read"))
 
     def _activate(self) -> None:
         if self._dropped:

@@ -19,6 +19,7 @@ REPLICAS: Final = 3
 of `__consumer_offsets`."""
 POLL_S: Final = 0.1
 """The time between two descriptions of a topic that was just created."""
+MESSAGE_BYTES_MAX: Final = 1_048_588
 SEGMENT_BYTES: Final = 100 << 20
 """As `offsets.topic.segment.bytes`: only closed segments are compacted."""
 DELETE_RETENTION_MS: Final = 24 * 3_600_000
@@ -41,7 +42,6 @@ async def open_topic(
     *,
     partition_count: int,
     replication_factor: int = -1,
-    message_bytes_max: int = 1_048_588,
 ) -> ShardsTopic:
     """Return the topic, which is created if it does not exist. A replication factor of
     -1 means `REPLICAS`, or one replica on each broker.
@@ -62,7 +62,7 @@ async def open_topic(
             name,
             partition_count,
             replication_factor,
-            _configs(replication_factor, message_bytes_max),
+            _configs(replication_factor),
         )
         created = await admin.topics.create([new])
         failed = created.errors.get(name)
@@ -99,7 +99,7 @@ def default_replicas(brokers: int) -> int:
     return min(REPLICAS, brokers)
 
 
-def _configs(replication_factor: int, message_bytes_max: int) -> dict[str, str]:
+def _configs(replication_factor: int) -> dict[str, str]:
     in_sync = 2 if replication_factor > 2 else 1
     return {
         "cleanup.policy": "compact",
@@ -107,7 +107,7 @@ def _configs(replication_factor: int, message_bytes_max: int) -> dict[str, str]:
         "unclean.leader.election.enable": "false",
         "segment.bytes": str(SEGMENT_BYTES),
         "delete.retention.ms": str(DELETE_RETENTION_MS),
-        "max.message.bytes": str(message_bytes_max),
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
         "message.timestamp.type": "CreateTime",
         "compression.type": "producer",
     }
