@@ -24,7 +24,6 @@ from coterie.gateway.node_protocol import (
     write_metadata,
 )
 from coterie.gateway.path.addresses import Addresses
-from coterie.gateway.path.frames import REQUEST_HEAD, read_acks
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.rewriting import CAPS, Rewriting
 from coterie.gateway.path.sasl import SaslExchange
@@ -35,6 +34,7 @@ from coterie.types import SecurityProtocol
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import encode
+from coterie.wire.frame_starts import REQUEST_HEAD, read_acks
 from coterie.wire.framing import RequestHeaderV0, write_request, write_response
 from coterie.wire.record_batch import whole_batches
 from coterie.wire.schema import Message

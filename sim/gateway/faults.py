@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from coterie.gateway.log.barrier import Barrier, encode_barrier
-from coterie.gateway.log.batches import stamped
+from coterie.wire.record_batch import stamped
 from sim.gateway.node import Node
 from sim.gateway.upstream import EPOCH_MAX
 from sim.gateway.world import GatewayWorld

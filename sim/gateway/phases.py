@@ -12,8 +12,7 @@ from typing import Final
 
 from coterie.broker.runtime.shards import Phase
 from coterie.gateway.log.barrier import Barrier, encode_barrier
-from coterie.gateway.log.batches import stamped
-from coterie.wire.record_batch import Producer
+from coterie.wire.record_batch import Producer, stamped
 from sim.broken import Broken
 from sim.faults import MEMBER_KINDS, Faults
 from sim.gateway.faults import NODE_KINDS, heal

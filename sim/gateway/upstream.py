@@ -373,10 +373,10 @@ class UpstreamClient:
             batches = log.read(offset, cluster.rng.choice(_FETCH_BYTES))
             share = cluster.faults.empty_fetches
             if share and cluster.more.random() < share:
-                return Fetched(b"", log.fetch_limit, 0)
+                return Fetched(b"", log.fetch_limit)
             if cluster.rng.random() < _INCOMPLETE_SHARE:
                 batches += batches[: cluster.rng.randint(1, 60)]  # cut off: no batch
-            return Fetched(batches, log.fetch_limit, 0)
+            return Fetched(batches, log.fetch_limit)
 
         def is_due() -> bool:
             return offset < log.fetch_limit or not cluster.has_leader(partition)

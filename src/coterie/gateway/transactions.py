@@ -50,14 +50,13 @@ from coterie.broker.server.apis.transactions import (
 )
 from coterie.broker.server.call import Call, Handler
 from coterie.errors import ApiError, CoterieError, LogError
-from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import GroupId, LogOffset, ProducerId, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import INT32_MAX, Producer
+from coterie.wire.record_batch import INT32_MAX, Producer, stamped
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -28,6 +28,9 @@ HEADER_BYTES: Final = HEADER.size
 LENGTH_END: Final = 12
 """The batch length counts the bytes from here on."""
 MAGIC: Final = 2
+_OFFSET_BYTES: Final = 8
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_FROM: Final = 43
 CHECKED_FROM: Final = 21
 """The first byte that the checksum covers: the attributes."""
 # The header fields before the attributes, and those from the attributes on.
@@ -298,6 +301,17 @@ def with_base_offset(batch: bytes, base_offset: int, leader_epoch: int = 0) -> b
     """Return the batch with another base offset; its checksum stays valid."""
     front = struct.pack(">q", base_offset) + batch[8:LENGTH_END]
     return front + struct.pack(">i", leader_epoch) + batch[16:]
+
+
+def stamped(batch: bytes, producer: Producer) -> bytes:
+    """Return a batch with another producer and with the base offset 0."""
+    head = bytearray(batch[:HEADER_BYTES])
+    head[:_OFFSET_BYTES] = bytes(_OFFSET_BYTES)
+    _PRODUCER.pack_into(head, _PRODUCER_FROM, *producer)
+    records = batch[HEADER_BYTES:]
+    crc = crc32c(records, crc32c(bytes(head[CHECKED_FROM:])))
+    head[CHECKED_FROM - 4 : CHECKED_FROM] = crc.to_bytes(4, "big")
+    return bytes(head) + records
 
 
 def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:

@@ -11,13 +11,13 @@ from coterie.gateway.log.barrier import (
     encode_barrier,
     read_barrier,
 )
-from coterie.gateway.log.batches import stamped
 from coterie.wire.record_batch import (
     BatchHeader,
     LogRecord,
     Producer,
     encode_batch,
     read_header,
+    stamped,
 )
 
 BARRIER = Barrier("cluster", "node-1", 50, 1_000)

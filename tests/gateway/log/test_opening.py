@@ -416,18 +416,6 @@ def test_batches_before_the_first_barrier_are_loaded() -> None:
     assert world.offset("g") == 99
 
 
-def test_a_log_that_was_truncated_is_loaded_from_its_start() -> None:
-    world = node()
-    for at in range(5):
-        world.commit("g", at)
-    partition = world.partition_of("g")
-    del partition.batches[:3]
-    partition.log_start = 3
-    second = world.successor()
-    second.own()
-    assert second.offset("g") == 4
-
-
 # Transactions.
 
 

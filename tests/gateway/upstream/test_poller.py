@@ -20,7 +20,7 @@ async def test_a_poller_reads_again_after_a_bug(
     has_read, was_told = asyncio.Event(), asyncio.Event()
 
     class Failing(Poller):
-        async def _read(self) -> None:
+        async def poll(self) -> None:
             nonlocal reads
             reads += 1
             if reads == 1:

@@ -3,40 +3,23 @@ compare them with what it has stored."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
-from crc32c import crc32c
-
 from coterie.types import LogOffset
 from coterie.wire.record_batch import (
-    CHECKED_FROM,
     HEADER_BYTES,
     Producer,
     decode_records,
     encode_batch,
+    stamped,
     whole_batches,
 )
 
 RECORDS_MAX: Final = 4_000
 """Loading replays a batch in one step, which must not block the event loop for long."""
-_OFFSET_BYTES: Final = 8
-_PRODUCER: Final = struct.Struct(">qhi")
-_PRODUCER_AT: Final = 43
 _GROWTH_BYTES: Final = 5
 """The most that a record's offset delta and length grow by when batches are merged."""
-
-
-def stamped(batch: bytes, producer: Producer) -> bytes:
-    """Return a batch with another producer and with the base offset 0."""
-    head = bytearray(batch[:HEADER_BYTES])
-    head[:_OFFSET_BYTES] = bytes(_OFFSET_BYTES)
-    _PRODUCER.pack_into(head, _PRODUCER_AT, *producer)
-    records = batch[HEADER_BYTES:]
-    crc = crc32c(records, crc32c(bytes(head[CHECKED_FROM:])))
-    head[CHECKED_FROM - 4 : CHECKED_FROM] = crc.to_bytes(4, "big")
-    return bytes(head) + records
 
 
 def merged(batches: Sequence[bytes], producer: Producer) -> bytes:

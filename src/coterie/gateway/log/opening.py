@@ -30,7 +30,6 @@ from coterie.errors import (
 )
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
-from coterie.gateway.log.batches import stamped
 from coterie.gateway.log.markers import MarkerTail
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.log.shard_writer import FENCED, RETRIED, ShardWriter
@@ -45,6 +44,7 @@ from coterie.wire.record_batch import (
     Marker,
     Producer,
     read_header,
+    stamped,
     whole_batches,
 )
 
@@ -230,42 +230,18 @@ class Opening:
 
     def _fetch(self, offset: LogOffset) -> None:
         def fetched(result: Fetched | CoterieError) -> None:
-            if not self._is_closed:
-                self._fetched(offset, result)
-
-        self._context.upstream.fetch(self._index, offset, fetched)
-
-    def _fetched(self, offset: LogOffset, result: Fetched | CoterieError) -> None:
-        if isinstance(result, ApiError) and (
-            result.code is ErrorCode.OFFSET_OUT_OF_RANGE
-        ):
-            self._find_start(offset)
-        elif _is_retriable(result):
-            self._retry(lambda: self._fetch(offset))
-        elif isinstance(result, CoterieError):
-            self._fail(result)
-        else:
-            self._retry_s = RETRY_MIN_S
-            self._position = offset
-            self._replay(result)
-
-    def _find_start(self, offset: LogOffset) -> None:
-        """Load from the log start, which the fetch of the own barrier returns."""
-        if offset == self._barrier_offset or self._barrier_offset < 0:
-            self._fail(LogError(f"offset {offset} is not in the log"))
-            return
-
-        def fetched(result: Fetched | CoterieError) -> None:
             if self._is_closed:
                 return
-            if isinstance(result, Fetched):
-                self._fetch(max(result.log_start_offset, 0))
-            elif _is_retriable(result):
-                self._retry(lambda: self._find_start(offset))
-            else:
+            if _is_retriable(result):
+                self._retry(lambda: self._fetch(offset))
+            elif isinstance(result, CoterieError):
                 self._fail(result)
+            else:
+                self._retry_s = RETRY_MIN_S
+                self._position = offset
+                self._replay(result)
 
-        self._context.upstream.fetch(self._index, self._barrier_offset, fetched)
+        self._context.upstream.fetch(self._index, offset, fetched)
 
     def _replay(self, fetched: Fetched) -> None:
         before = self._position

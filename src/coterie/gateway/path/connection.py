@@ -38,12 +38,6 @@ from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink, discard
 from coterie.gateway.path.data_path import DataPath
-from coterie.gateway.path.frames import (
-    PRODUCE_START_BYTES_MAX,
-    REQUEST_BYTES_MIN,
-    REQUEST_HEAD,
-    read_acks,
-)
 from coterie.gateway.path.group_requests import GroupEvents, GroupRequests
 from coterie.gateway.path.reading import (
     AUTHENTICATING,
@@ -66,6 +60,12 @@ from coterie.gateway.path.upstream_side import (
     connect,
 )
 from coterie.wire.api import ApiKey
+from coterie.wire.frame_starts import (
+    PRODUCE_START_BYTES_MAX,
+    REQUEST_BYTES_MIN,
+    REQUEST_HEAD,
+    read_acks,
+)
 from coterie.wire.framing import SIZE_BYTES, read_size
 
 _LOGGER = logging.getLogger(__name__)

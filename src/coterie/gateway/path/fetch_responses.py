@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coterie.errors import MalformedFrame
-from coterie.gateway.path.struct_array import StructArray
 from coterie.wire import messages as m
 from coterie.wire.framing import SIZE_BYTES, frame_of
 from coterie.wire.primitives import read_tags, read_uvarint, write_tags
+from coterie.wire.struct_array import StructArray
 
 LEADERS_SINCE: Final = 16
 _LEADERS_TAG: Final = 0

@@ -20,7 +20,6 @@ from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds
 from coterie.gateway.path.fetch_responses import LEADERS_SINCE, FetchRewrite
-from coterie.gateway.path.struct_array import StructArray
 from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, PRIVATE, ApiKey, api_of
 from coterie.wire.codec import decode, encode
@@ -34,6 +33,7 @@ from coterie.wire.framing import (
 )
 from coterie.wire.primitives import write_uvarint
 from coterie.wire.schema import NO_VERSIONS, Message, Versions
+from coterie.wire.struct_array import StructArray
 
 M = TypeVar("M", bound=Message)
 

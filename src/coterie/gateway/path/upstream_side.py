@@ -18,7 +18,7 @@ from coterie.errors import MalformedFrame
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink
 from coterie.gateway.path.fetch_responses import FetchRewrite, FetchWalk
-from coterie.gateway.path.frames import ANSWER_BYTES_MIN, ANSWER_HEAD
+from coterie.wire.frame_starts import ANSWER_BYTES_MIN, ANSWER_HEAD
 from coterie.wire.framing import SIZE_BYTES, read_size
 
 WRITE_BUFFER_BYTES: Final = 262_144

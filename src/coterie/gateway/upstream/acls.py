@@ -62,7 +62,8 @@ class AclFeed(Poller):
         await self._cluster.retrying(self.poll)
         self.repeat()
 
-    async def _read(self) -> None:
+    async def poll(self) -> None:
+        """Copy the bindings if they have changed."""
         connection = await self._cluster.connection()
         received = await connection.call_undecoded(describe_acls_request())
         digest = digest_of(received)

@@ -163,7 +163,7 @@ class CatalogFeed(Poller):
         self._catalog.on_unknown_topic = None
         await super().close()
 
-    async def _read(self) -> None:
+    async def poll(self) -> None:
         """Copy all topics. A failure has applied some changes, and never a deletion
         that is not certain."""
         connection = await self._cluster.connection()

@@ -127,10 +127,7 @@ class Fetcher:
             elif each is None:
                 fetch.finish(ConnectionLost("the Fetch response omits a partition"))
             else:
-                data = Fetched(
-                    each.records or b"", each.high_watermark, each.log_start_offset
-                )
-                fetch.finish(data)
+                fetch.finish(Fetched(each.records or b"", each.high_watermark))
 
     def fail_partitions(self, partitions: set[int], error: CoterieError) -> None:
         """End the waiting for the answers of some partitions."""

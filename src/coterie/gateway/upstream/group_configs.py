@@ -44,7 +44,8 @@ class GroupConfigFeed(Poller):
             _LOGGER.warning("the configurations of groups are not read yet: %s", error)
         self.repeat()
 
-    async def _read(self) -> None:
+    async def poll(self) -> None:
+        """Copy the configurations that have changed."""
         # Groups whose configurations cannot be read keep those of the last success.
         kind = ConfigResourceType.GROUP
         listed = await Configs(self._cluster).list_resources([kind])

@@ -24,7 +24,7 @@ _SPACING_FACTOR: Final = 10
 
 
 class Poller:
-    """The repetition of `_read`, which subclasses have. `what` names the result in the
+    """The repetition of `poll`, which subclasses have. `what` names the result in the
     log.
 
     The first of several failures is logged, and reading goes on after each, even after
@@ -38,16 +38,10 @@ class Poller:
         self._is_wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
-        self.polled_at_s: float | None = None
-        """The time of the event loop at the last successful read; None before it."""
 
     async def poll(self) -> None:
         """Read once. Raises the errors of the client; what was read last remains in
         effect then."""
-        await self._read()
-        self.polled_at_s = self._loop.time()
-
-    async def _read(self) -> None:
         raise NotImplementedError
 
     def repeat(self) -> None:

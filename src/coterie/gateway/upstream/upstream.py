@@ -20,7 +20,6 @@ class Fetched(NamedTuple):
 
     batches: bytes
     high_watermark: LogOffset
-    log_start_offset: LogOffset
 
 
 Initialized = Callable[[Producer | CoterieError], None]

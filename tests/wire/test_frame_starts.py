@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
-from coterie.gateway.path.frames import REQUEST_HEAD, read_acks
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
+from coterie.wire.frame_starts import REQUEST_HEAD, read_acks
 from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
 
 
