@@ -124,6 +124,7 @@ def test_the_wheel_is_pure_and_has_its_data_but_no_tests_or_c_sources(
     package = {each for each in data if each.startswith("coterie/")}
     assert package >= {
         "coterie/py.typed",
+        "coterie/broker/__init__.pyi",
         "coterie/client/__init__.pyi",
         "coterie/client/admin/__init__.pyi",
         "coterie/operations/__init__.pyi",

@@ -21,10 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from coterie.broker.server.broker import Broker
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.groups import GroupDescription
+from coterie.broker import Broker
+from coterie.client import AdminClient, CommittedOffset, GroupDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedGroupType
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire import messages as m

@@ -30,10 +30,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from coterie.client.classic_member import ClassicMember
-from coterie.client.classic_requests import JoinedMember
+from coterie.client import ClassicMember, ClientOptions, JoinedMember
 from coterie.client.notifier import Notifier
-from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
     CoterieError,

@@ -23,17 +23,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from coterie.broker.coordinator.offsets.committed import (
+from coterie.broker import (
+    CoordinatorPartition,
     Packed,
+    Runtime,
+    Shard,
     response_partition,
     unpack,
 )
-from coterie.broker.coordinator.shard import Shard
-from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import CoordinatorPartition
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.results import Results
+from coterie.client import AdminClient, CommittedOffset, Results
 from coterie.errors import ApiError, CoterieError, LogError, UnsupportedByBroker
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode

@@ -13,10 +13,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coterie.broker.runtime.shards import Phase
-from coterie.broker.server.broker import Broker
-from coterie.broker.server.connections import Connections
-from coterie.broker.server.monitoring import Monitoring
+from coterie.broker import Broker, Connections, Monitoring, Phase
 from coterie.gateway.options import GatewayOptions
 from coterie.gateway.ownership import Ownership
 from coterie.gateway.path.listeners import reason_of

@@ -18,16 +18,21 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
-from coterie.broker.runtime.slices import Slices
-from coterie.broker.runtime.system import suspended_clock, wall_clock
-from coterie.broker.server.assembly import group_server
-from coterie.broker.server.broker import Broker, Node
-from coterie.broker.server.call import Handler
-from coterie.broker.server.connections import Connections
-from coterie.broker.server.security import Security, acl_authorizer, choose_authorizer
-from coterie.broker.server.server import tune_interpreter
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.cluster import Cluster
+from coterie.broker import (
+    Broker,
+    Connections,
+    Handler,
+    Node,
+    Security,
+    Slices,
+    acl_authorizer,
+    choose_authorizer,
+    group_server,
+    suspended_clock,
+    tune_interpreter,
+    wall_clock,
+)
+from coterie.client import AdminClient, Cluster
 from coterie.errors import CoterieError
 from coterie.gateway.adoption import Adoption
 from coterie.gateway.counts import GatewayCounts

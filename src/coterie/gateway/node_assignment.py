@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from coterie.client.classic_requests import JoinedMember
+from coterie.client import JoinedMember
 from coterie.errors import MalformedFrame
 from coterie.gateway.node_protocol import NodeAssignment, NodeMetadata, read_metadata
 from coterie.gateway.shard_assignment import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from coterie.client.options import ClientOptions
+from coterie.client import ClientOptions
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 

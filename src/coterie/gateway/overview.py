@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, NamedTuple
 
-from coterie.client.admin.admin_client import AdminClient
+from coterie.client import AdminClient
 from coterie.errors import ApiError, MalformedFrame, OperationRefused
 from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.options import group_of, topic_of

@@ -21,14 +21,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import (
+from coterie.broker import (
     CoordinatorPartition,
     Loaded,
     Phase,
+    Runtime,
+    Scheduler,
     ShardStore,
+    TimerHandle,
 )
-from coterie.broker.runtime.system import Scheduler, TimerHandle
 from coterie.gateway.counts import GatewayCounts
 from coterie.types import LogOffset
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from coterie.auth.acl import AclBindingFilter, Operation, PatternType, ResourceType
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.configs import ConfigResource
-from coterie.client.admin.topics import NewTopic, TopicDescription
+from coterie.client import AdminClient, ConfigResource, NewTopic, TopicDescription
 from coterie.errors import (
     ApiError,
     CoterieError,

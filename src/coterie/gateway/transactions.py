@@ -33,22 +33,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from coterie.broker.coordinator.result import Result
-from coterie.broker.coordinator.state import State
-from coterie.broker.runtime.batches import result_batch
-from coterie.broker.runtime.deferred import PendingRequest
-from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import CoordinatorPartition
-from coterie.broker.runtime.system import Scheduler
-from coterie.broker.server.apis.transactions import (
+from coterie.broker import (
+    Call,
     CheckedCommit,
+    CoordinatorPartition,
+    Handler,
+    PendingRequest,
+    Result,
+    Runtime,
+    Scheduler,
+    State,
     check_commit,
     check_offsets_to_txn,
     code_of_missing_partition,
     commit_adds_partition,
     refuse_offsets_to_txn,
+    result_batch,
 )
-from coterie.broker.server.call import Call, Handler
 from coterie.errors import ApiError, CoterieError, LogError
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypedDict, Unpack
 
-from coterie.broker import Broker, Entry, Outcome, RunInWorker, Timekeeping
+from coterie.broker import Broker, Outcome, RunInWorker, Timekeeping, TimerEntry
 from coterie.testing.clock_timers import (
     CHECK_INTERVAL_MS_MIN,
     CHECK_PARTS,
@@ -238,7 +238,7 @@ class _Postponed:
 
     def __init__(self, *, keep_sessions: bool) -> None:
         self._keep_sessions = keep_sessions
-        self._moved: dict[Entry, int] = {}
+        self._moved: dict[TimerEntry, int] = {}
 
     def postpone(self, broker: Broker, now_ms: int, left_ms: int) -> None:
         """Move each deadline once, and again when it was set since then, as by a

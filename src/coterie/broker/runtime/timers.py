@@ -24,7 +24,7 @@ LATE_MS: Final = 50
 """A callback that runs so long after its time is late. An idle loop needs 5 ms."""
 
 
-class Entry:
+class TimerEntry:
     """A timer. `queued_ms` is its position in the heap; `deadline_ms` may be later."""
 
     __slots__ = ("deadline_ms", "key", "queued_ms", "request", "table")
@@ -42,7 +42,7 @@ class TimerTable:
     def __init__(self, timers: Timers, fire: Callable[[Any], None]) -> None:
         self._timers = timers
         self.fire = fire
-        self.entries: dict[TimerKey, Entry] = {}
+        self.entries: dict[TimerKey, TimerEntry] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -56,7 +56,7 @@ class TimerTable:
             return
         assert isinstance(timer, Timer)
         if entry is None:
-            entry = self.entries[timer.key] = Entry(self, timer)
+            entry = self.entries[timer.key] = TimerEntry(self, timer)
             self._timers.push(entry)
             return
         if timer.unless_set:
@@ -76,7 +76,7 @@ class Timers:
     def __init__(self, scheduler: Scheduler, clock: Callable[[], int]) -> None:
         self._scheduler = scheduler
         self._clock = clock
-        self._heap: list[tuple[int, int, Entry]] = []
+        self._heap: list[tuple[int, int, TimerEntry]] = []
         self._purge_size = PURGE_SIZE_MIN
         self._pushes = 0
         self._handle: TimerHandle | None = None
@@ -101,7 +101,7 @@ class Timers:
         heapq.heapify(self._heap)
         self._purge_size = max(2 * len(self._heap), PURGE_SIZE_MIN)
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: TimerEntry) -> None:
         """Push an entry under its deadline."""
         entry.queued_ms = entry.deadline_ms
         assert entry.table.entries[entry.key] is entry
@@ -128,7 +128,7 @@ class Timers:
         """Fire the due timers, and schedule a callback for the next."""
         self._is_postponed = False
         now_ms = self._clock()
-        due: list[Entry] = []
+        due: list[TimerEntry] = []
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, entry = heapq.heappop(self._heap)
             if entry.queued_ms != queued_ms:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coterie.broker.coordinator.record_serde import BARRIER_TYPE, is_barrier
+from coterie.broker import BARRIER_TYPE, is_barrier
 from coterie.errors import LogCorrupt, MalformedFrame
 from coterie.types import ProducerId
 from coterie.wire.codec import decode, encode

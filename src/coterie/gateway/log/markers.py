@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coterie.broker.runtime.system import Scheduler, TimerHandle
+from coterie.broker import Scheduler, TimerHandle
 from coterie.errors import ApiError, CoterieError, MalformedFrame
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset

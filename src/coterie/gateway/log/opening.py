@@ -15,12 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie.broker.log.log import LogPartition
-from coterie.broker.runtime.loader import replay_batch
-from coterie.broker.runtime.runtime import Runtime
-from coterie.broker.runtime.shards import CoordinatorPartition, Loaded, ShardStore
-from coterie.broker.runtime.slices import Slices
-from coterie.broker.runtime.system import Scheduler, TimerHandle
+from coterie.broker import (
+    CoordinatorPartition,
+    Loaded,
+    LogPartition,
+    Runtime,
+    Scheduler,
+    ShardStore,
+    Slices,
+    TimerHandle,
+    replay_batch,
+)
 from coterie.errors import (
     ApiError,
     ConnectionLost,

@@ -8,7 +8,7 @@ the batches. State compares the places of two commits, and needs nothing else of
 
 from __future__ import annotations
 
-from coterie.broker.log.log import (
+from coterie.broker import (
     Append,
     Log,
     LogPartition,

@@ -22,9 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from coterie.broker.log.log import Append, StagedWrite
-from coterie.broker.runtime.durability import Done, Durability
-from coterie.broker.runtime.system import Scheduler
+from coterie.broker import Append, Done, Durability, Scheduler, StagedWrite
 from coterie.errors import (
     ApiError,
     ConnectionLost,

@@ -25,15 +25,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from coterie.broker.server.client_connection import (
-    UNCOUNTED_BYTES,
-)
-from coterie.broker.server.request_memory import (
+from coterie.broker import (
     EXHAUSTED_TIMEOUT_S,
     PROGRESS_INTERVAL_S,
+    TURN_S,
+    UNCOUNTED_BYTES,
     Progress,
 )
-from coterie.broker.server.turns import TURN_S
 from coterie.errors import MalformedFrame
 from coterie.gateway.path import data_path
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink, discard

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from coterie.broker.server.broker import Broker, Node
-from coterie.broker.server.connections import Connections
-from coterie.client.options import ClientOptions
+from coterie.broker import Broker, Connections, Node
+from coterie.client import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.addresses import Addresses
 from coterie.gateway.path.rewriting import CAPS, REFUSED, Rewriting

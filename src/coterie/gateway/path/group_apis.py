@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from coterie.auth.acl import Operation
-from coterie.broker.server.call import Call, Handler
-from coterie.broker.server.dispatch import HANDLERS
+from coterie.broker import HANDLERS, Call, Handler
 from coterie.gateway.view import View
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey

@@ -14,9 +14,14 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import Principal
-from coterie.broker.protocol.connection import Connection, Request
-from coterie.broker.server.call import Call, Peer
-from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
+from coterie.broker import (
+    HEARTBEAT_FRONTS,
+    Call,
+    Connection,
+    HeartbeatMemo,
+    Peer,
+    Request,
+)
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.data_path import DataPath
 from coterie.wire.framing import SIZE_BYTES

@@ -17,7 +17,7 @@ import os
 from functools import partial
 from typing import Final
 
-from coterie.broker.server.listener import Listener
+from coterie.broker import Listener
 from coterie.gateway.path.connection import ClientSide
 from coterie.gateway.path.data_path import DataPath
 

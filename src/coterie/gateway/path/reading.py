@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from coterie.broker.server.client_connection import READ_AHEAD_BYTES
-from coterie.broker.server.request_memory import MemoryShare
+from coterie.broker import READ_AHEAD_BYTES, MemoryShare
 from coterie.gateway.path.cutting import FrameCutter
 
 CONNECTING: Final = 1

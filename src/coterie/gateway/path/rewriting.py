@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-from coterie.broker.server.connections import Connections
+from coterie.broker import Connections
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.coordinator_ids import CoordinatorIds

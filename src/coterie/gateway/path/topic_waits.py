@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from coterie.broker.catalog.catalog import Catalog
-from coterie.broker.server.call import Call, Handler
+from coterie.broker import Call, Catalog, Handler
 from coterie.errors import MalformedFrame
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias, cast
 
+from coterie.client import ClientOptions
 from coterie.client.connection import Address
-from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.cutting import Begun, FrameCutter, Sink

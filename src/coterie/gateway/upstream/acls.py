@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from coterie.auth.acl import AclBinding
 from coterie.auth.authorizer import AclAuthorizer
-from coterie.broker.catalog.entries import Entry, EntryKind
-from coterie.broker.runtime.data import DataPlane
+from coterie.broker import DataPlane, Entry, EntryKind
+from coterie.client import Cluster
 from coterie.client.admin.acls import bindings_of, describe_acls_request
-from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError
 from coterie.gateway.upstream.poller import POLL_MS, Poller, digest_of

@@ -18,11 +18,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from coterie.broker.catalog.catalog import Catalog
-from coterie.broker.catalog.entries import Entry, EntryKind
-from coterie.broker.catalog.topics import Topic
-from coterie.broker.runtime.data import DataPlane
-from coterie.client.cluster import Cluster
+from coterie.broker import Catalog, DataPlane, Entry, EntryKind, Topic
+from coterie.client import Cluster
 from coterie.client.connection import ELEMENTS_MAX, Undecoded
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.gateway.path.addresses import UpstreamBroker

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from coterie.client.cluster import TRANSACTION, Cluster
-from coterie.client.options import ClientOptions
+from coterie.client import ClientOptions, Cluster
+from coterie.client.cluster import TRANSACTION
 from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.upstream.fetch_requests import Fetcher, PendingFetch

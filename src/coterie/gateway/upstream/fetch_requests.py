@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coterie.client.cluster import Cluster
+from coterie.client import Cluster
 from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.gateway.upstream.topic_state import (
     MOVED,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from coterie.broker.runtime.data import DataPlane
-from coterie.client.admin.configs import Configs
-from coterie.client.cluster import Cluster
+from coterie.broker import DataPlane
+from coterie.client import Cluster, Configs
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.gateway.upstream.poller import POLL_MS, Poller
 from coterie.types import GroupId

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from coterie.client import Cluster
 from coterie.client.admin.calls import broker_timeout_ms
-from coterie.client.cluster import Cluster
 from coterie.client.connection import ELEMENTS_MAX, BrokerConnection
 from coterie.errors import (
     ApiError,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.topics import NewTopic, TopicDescription
+from coterie.client import AdminClient, NewTopic, TopicDescription
 from coterie.errors import ApiError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode

@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from coterie.client.admin.transactions import Transactions
-from coterie.client.cluster import COORDINATOR_ELSEWHERE, TRANSACTION, Cluster
-from coterie.client.options import ClientOptions
+from coterie.client import ClientOptions, Cluster, Transactions
+from coterie.client.cluster import COORDINATOR_ELSEWHERE, TRANSACTION
 from coterie.errors import ApiError, CoterieError, MalformedFrame
 from coterie.gateway.upstream.topic_state import Tasks
 from coterie.types import ProducerId, TopicName, TopicPartition
