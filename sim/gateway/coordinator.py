@@ -1,5 +1,4 @@
-"""Upstream's coordinator of applications' transactions, which writes the markers, and a
-node's requests to it.
+"""Upstream's coordinator of applications' transactions, which writes the markers.
 
 A transaction ends at a marker in each of its partitions, which is written again until
 it is durable, and now and then twice. The producer's next transaction begins when all
@@ -9,26 +8,20 @@ producer epoch, which its marker increments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import ProducerId
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import INT32_MAX, Producer
+from coterie.wire.record_batch import Producer
 from sim.transactions import Transaction
 
-if TYPE_CHECKING:
-    from sim.gateway.upstream import Cluster, UpstreamClient
-
-_AGAIN_MS: Final = 200
-_TWICE: Final = 0.1
-REFUSALS: Final = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
+WriteMarker: TypeAlias = Callable[[int, Producer, bool, Callable[[], None]], None]
+"""A function that writes a marker into a shard's partition, with whether it commits,
+and calls its last argument once the marker is durable."""
 
 
 class AppTransaction(Transaction):
@@ -69,8 +62,8 @@ class AppProducer:
 class TransactionCoordinator:
     """The coordinator of all applications' transactions."""
 
-    def __init__(self, cluster: Cluster, *, bumps_epoch: bool) -> None:
-        self._cluster = cluster
+    def __init__(self, write_marker: WriteMarker, *, bumps_epoch: bool) -> None:
+        self._write_marker = write_marker
         self.bumps_epoch = bumps_epoch
         """Whether each transaction has a producer epoch of its own."""
         self.producers: dict[str, AppProducer] = {}
@@ -137,8 +130,14 @@ class TransactionCoordinator:
         marker = Producer(producer.producer_id, producer.epoch)
         if not transaction.added:
             producer.transaction = None
+
+        def marked(shard: int) -> None:
+            transaction.unmarked.discard(shard)
+            if not transaction.unmarked:
+                producer.transaction = None
+
         for shard in sorted(transaction.added):
-            self._write_marker(producer, transaction, marker, shard)
+            self._write_marker(shard, marker, commits, partial(marked, shard))
 
     def end_again(self, transactional_id: str, epoch: int, *, commits: bool) -> None:
         """Handle an EndTxn that arrives a second time. Without an epoch for each
@@ -153,87 +152,3 @@ class TransactionCoordinator:
     def fence(self, transactional_id: str) -> None:
         """Give a producer a new epoch, as InitProducerId does."""
         self.producer(transactional_id).epoch += 1
-
-    def _write_marker(
-        self,
-        producer: AppProducer,
-        transaction: AppTransaction,
-        marker: Producer,
-        shard: int,
-    ) -> None:
-        cluster = self._cluster
-        log = cluster.partitions[shard]
-        assert transaction.commits is not None
-
-        def again() -> None:
-            self._write_marker(producer, transaction, marker, shard)
-
-        delay_ms = cluster.rng.randint(0, _AGAIN_MS)
-        if not cluster.has_leader(shard) or cluster.happens(cluster.faults.refusals):
-            cluster.clock.after(1 + delay_ms, again)
-            return
-        for _ in range(2 if cluster.rng.random() < _TWICE else 1):
-            offset = log.end
-            log.append_marker(marker, cluster.clock.now_ms, commit=transaction.commits)
-        cluster.replicate_later(shard)
-
-        def check() -> None:
-            if not log.has_marker(offset, marker):
-                again()  # a failover has lost it
-            elif log.high_watermark <= offset:
-                cluster.clock.after(_AGAIN_MS, check)
-            else:
-                transaction.unmarked.discard(shard)
-                if not transaction.unmarked:
-                    producer.transaction = None
-
-        cluster.clock.after(1 + delay_ms, check)
-
-
-class ClientTransactions:
-    """A node's requests about transactions, `TransactionRequests` of the gateway."""
-
-    def __init__(self, client: UpstreamClient, cluster: Cluster) -> None:
-        self._client = client
-        self._cluster = cluster
-
-    def add_partition(
-        self,
-        application: Application,
-        shard: int,
-        done: Callable[[CoterieError | None], None],
-    ) -> None:
-        """Add a shard's partition to the transaction of an application."""
-        cluster = self._cluster
-
-        def execute() -> CoterieError | None:
-            if cluster.happens(cluster.faults.refusals):
-                return ApiError(cluster.rng.choice(REFUSALS))
-            return cluster.transactions.add_partition(application, shard)
-
-        self._client.call(execute, done)
-
-    def producers(
-        self,
-        shard: int,
-        done: Callable[[Mapping[ProducerId, Producer] | CoterieError], None],
-    ) -> None:
-        """List the producers of a shard's partition, with their next sequences."""
-        cluster = self._cluster
-
-        def execute() -> Mapping[ProducerId, Producer] | CoterieError:
-            if not cluster.has_leader(shard) or cluster.happens(
-                cluster.faults.refusals
-            ):
-                return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            entries = cluster.partitions[shard].producers.entries
-            return {
-                producer_id: Producer(
-                    producer_id,
-                    entry.epoch,
-                    (entry.recent[-1].last + 1) & INT32_MAX if entry.recent else 0,
-                )
-                for producer_id, entry in entries.items()
-            }
-
-        self._client.call(execute, done)

@@ -31,7 +31,7 @@ from coterie.gateway.upstream.topic import ShardsTopic
 from coterie.gateway.view import NodeInfo, View
 from coterie.types import GroupId
 from sim.clock import Clock
-from sim.gateway.coordinator import AppTransaction, ClientTransactions
+from sim.gateway.coordinator import AppTransaction
 from sim.gateway.loop import NodeLoop
 from sim.gateway.membership import (
     TOPIC,
@@ -41,6 +41,7 @@ from sim.gateway.membership import (
     NodeMember,
 )
 from sim.gateway.plan import GatewayPlan
+from sim.gateway.transaction_client import ClientTransactions
 from sim.gateway.upstream import Cluster, UpstreamClient
 from sim.network import Call, Caller
 from sim.server import Assignors, ServerEnvironment

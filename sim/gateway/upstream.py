@@ -32,6 +32,9 @@ from sim.gateway.partition import UpstreamPartition
 
 EPOCH_MAX: Final = 32_766
 """The last epoch of a producer id: Kafka's `Short.MAX_VALUE - 1`."""
+_AGAIN_MS: Final = 200
+"""The longest time until a marker is written again."""
+_TWICE: Final = 0.1
 _FETCH_BYTES: Final = (400, 2_000, 20_000)
 _INCOMPLETE_SHARE: Final = 0.1
 REFUSALS: Final = (
@@ -99,7 +102,9 @@ class Cluster:
     `delete.retention.ms` to be longer. None without readers."""
 
     def __post_init__(self) -> None:
-        self.transactions = TransactionCoordinator(self, bumps_epoch=self.bumps_epoch)
+        self.transactions = TransactionCoordinator(
+            self._write_marker, bumps_epoch=self.bumps_epoch
+        )
         self._orders: dict[tuple[ProducerId, int], int] = {}
         self.partitions = [
             UpstreamPartition(self._order_of_batch) for _ in range(self.partition_count)
@@ -213,6 +218,33 @@ class Cluster:
         self.clock.after(delay_ms, lambda: log.replicate(end))
 
     # Compaction.
+
+    def _write_marker(
+        self, shard: int, marker: Producer, commit: bool, done: Callable[[], None]
+    ) -> None:
+        log = self.partitions[shard]
+
+        def again() -> None:
+            self._write_marker(shard, marker, commit, done)
+
+        delay_ms = self.rng.randint(0, _AGAIN_MS)
+        if not self.has_leader(shard) or self.happens(self.faults.refusals):
+            self.clock.after(1 + delay_ms, again)
+            return
+        for _ in range(2 if self.rng.random() < _TWICE else 1):
+            offset = log.end
+            log.append_marker(marker, self.clock.now_ms, commit=commit)
+        self.replicate_later(shard)
+
+        def check() -> None:
+            if not log.has_marker(offset, marker):
+                again()  # a failover has lost it
+            elif log.high_watermark <= offset:
+                self.clock.after(_AGAIN_MS, check)
+            else:
+                done()
+
+        self.clock.after(1 + delay_ms, check)
 
     @property
     def fences(self) -> bool:
