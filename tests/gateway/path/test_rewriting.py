@@ -10,10 +10,10 @@ from coterie.broker.server.connections import Connections
 from coterie.broker.server.security import Security
 from coterie.errors import MalformedFrame
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
-from coterie.gateway.path.coordinator_ids import FIRST_UNKNOWN_ID
 from coterie.gateway.path.group_apis import group_handlers
 from coterie.gateway.path.rewriting import (
     CAPS,
+    FIRST_UNKNOWN_ID,
     KEYS_MAX,
     REFUSED,
     Rewrite,

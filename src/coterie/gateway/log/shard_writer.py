@@ -31,17 +31,21 @@ from coterie.errors import (
     RequestTimedOut,
 )
 from coterie.gateway.counts import GatewayCounts
-from coterie.gateway.log.batches import batch_at, has_records_of, merged, runs
 from coterie.gateway.log.shard_log import ShardLog
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
+    HEADER_BYTES,
     INT32_MAX,
     NO_PRODUCER,
     BatchHeader,
     Producer,
+    decode_records,
+    encode_batch,
     read_header,
+    stamped,
+    whole_batches,
 )
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,6 +54,10 @@ IN_FLIGHT_MAX: Final = 5
 DEADLINE_MS: Final = 30_000
 BACKOFF_MIN_S: Final = 0.02
 BACKOFF_MAX_S: Final = 1.0
+RECORDS_MAX: Final = 4_000
+"""Loading replays a batch in one step, which must not block the event loop for long."""
+_GROWTH_BYTES: Final = 5
+"""The most that a record's offset delta and length grow by when batches are merged."""
 BATCH_BYTES_MAX: Final = 256 * 1024
 """The size up to which batches are merged; a batch that is larger is written alone."""
 
@@ -576,3 +584,62 @@ def _run(calls: Iterable[Callable[[], None]]) -> None:
 
 def _log_error(partition: int, error: CoterieError) -> LogError:
     return LogError(f"shard {partition} cannot write upstream: {error}")
+
+
+# Batches.
+
+
+def merged(batches: Sequence[bytes], producer: Producer) -> bytes:
+    """Return one batch with the records of several, which are not transactional.
+
+    All records get the timestamp of the first one, as those that are added to an open
+    batch do: `read_commits` is fast where timestamps do not differ.
+    """
+    if len(batches) == 1:
+        return stamped(batches[0], producer)
+    records = [record for batch in batches for record in decode_records(batch)]
+    time_ms = records[0].timestamp_ms
+    return encode_batch(
+        [
+            record._replace(offset=offset, timestamp_ms=time_ms)
+            for offset, record in enumerate(records)
+        ],
+        producer=producer,
+    )
+
+
+def runs(batches: Sequence[tuple[int, int]], bytes_max: int) -> list[int]:
+    """Return how many consecutive batches to merge each time, so that no merged batch
+    has more than `bytes_max` or `RECORDS_MAX`, from the size in bytes and the record
+    count of each."""
+    counts: list[int] = []
+    size = records = 0
+    for size_bytes, record_count in batches:
+        added = size_bytes - HEADER_BYTES + _GROWTH_BYTES * record_count
+        fits = size + added <= bytes_max and records + record_count <= RECORDS_MAX
+        if counts and fits:
+            counts[-1] += 1
+            size += added
+            records += record_count
+        else:
+            counts.append(1)
+            size, records = size_bytes, record_count
+    return counts
+
+
+def batch_at(fetched: bytes, offset: LogOffset) -> bytes | None:
+    """Return the fetched batch that begins at an offset, if there is one."""
+    for header, batch in whole_batches(fetched):
+        if header.base_offset == offset:
+            return batch
+    return None
+
+
+def has_records_of(stored: bytes, batch: bytes) -> bool:
+    """Return whether a stored batch, which upstream may have compressed or given other
+    timestamps, has the keys and values of a batch."""
+    ours, theirs = (
+        [(record.key, record.value) for record in decode_records(each)]
+        for each in (batch, stored)
+    )
+    return ours == theirs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.gateway.log.batches import (
+from coterie.gateway.log.shard_writer import (
     RECORDS_MAX,
     batch_at,
     has_records_of,

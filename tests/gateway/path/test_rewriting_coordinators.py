@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
-from coterie.gateway.path.coordinator_ids import (
+from coterie.gateway.path.rewriting import (
     FIRST_UNKNOWN_ID,
-    KEYS_MAX,
+    ALTERNATING_MAX,
     MOVED_WITHIN_S,
     CoordinatorIds,
 )
@@ -81,8 +81,8 @@ def test_a_coordinator_that_moved_long_ago_has_its_own_id() -> None:
 def test_the_kept_transactional_ids_are_bounded() -> None:
     broker = MovingBroker()
     broker.move()
-    for number in range(KEYS_MAX + 1):
+    for number in range(ALTERNATING_MAX + 1):
         assert broker.look_up(f"t-{number}") > FIRST_UNKNOWN_ID
 
-    assert broker.look_up(f"t-{KEYS_MAX}") == 2
+    assert broker.look_up(f"t-{ALTERNATING_MAX}") == 2
     assert broker.look_up("t-0") > FIRST_UNKNOWN_ID
