@@ -64,7 +64,9 @@ def gateway_targets() -> Iterator[Target]:
         lambda data: read_assignment(data, 1),
         [write_assignment(assignment)],
     )
-    barrier = encode_barrier(Barrier("cluster", "a", 50, 1), 1)
+    barrier = encode_barrier(
+        Barrier(cluster_id="cluster", node="a", partition_count=50), 1
+    )
     yield Target("gateway barriers", _barriers, [barrier])
 
 

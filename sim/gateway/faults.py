@@ -174,7 +174,12 @@ def _usurp(world: GatewayWorld) -> None:
     producer = world.cluster.usurp(f"coterie-sim-{index}")
     now_ms = world.clock.now_ms
     cluster_id = world.cluster.cluster_id
-    barrier = Barrier(cluster_id, "other", world.gateway.shard_count, now_ms)
+    barrier = Barrier(
+        cluster_id=cluster_id,
+        node="other",
+        partition_count=world.gateway.shard_count,
+        time_ms=now_ms,
+    )
     first = producer._replace(base_sequence=0)
     batch = stamped(encode_barrier(barrier, now_ms), first)
     world.cluster.append(index, batch, lambda _: None)

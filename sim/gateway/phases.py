@@ -80,7 +80,12 @@ def _write_foreign_barrier(world: GatewayWorld) -> None:
     if index is None:
         return
     now_ms = world.clock.now_ms
-    barrier = Barrier("another cluster", "n0", world.gateway.shard_count, now_ms)
+    barrier = Barrier(
+        cluster_id="another cluster",
+        node="n0",
+        partition_count=world.gateway.shard_count,
+        time_ms=now_ms,
+    )
     batch = encode_barrier(barrier, now_ms)
     log = world.cluster.partitions[index]
     log.append(stamped(batch, Producer(1, 0, 0)), now_ms)

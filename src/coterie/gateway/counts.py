@@ -11,10 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-def _ignore(duration_s: float) -> None:
-    """Drop an observation."""
-
-
 @dataclass(slots=True, eq=False)
 class GatewayCounts:
     """What happened on one node since its start."""
@@ -38,7 +34,7 @@ class GatewayCounts:
     mirrored: Counter[str] = field(default_factory=Counter)
     """Offsets that were "committed" or "deleted" upstream, and groups whose changes
     "failed" and are tried again."""
-    observe_takeover: Callable[[float], None] = _ignore
+    observe_takeover: Callable[[float], None] = lambda _: None
     """A callback with the time from a shard's assignment until it is active."""
-    observe_produce: Callable[[float], None] = _ignore
+    observe_produce: Callable[[float], None] = lambda _: None
     """A callback with the time from sending a batch until upstream's answer."""

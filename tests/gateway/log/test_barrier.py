@@ -20,7 +20,18 @@ from coterie.wire.record_batch import (
     stamped,
 )
 
-BARRIER = Barrier("cluster", "node-1", 50, 1_000)
+
+def barrier(time_ms: int, *, is_repeated: bool = False) -> Barrier:
+    return Barrier(
+        cluster_id="cluster",
+        node="node-1",
+        partition_count=50,
+        time_ms=time_ms,
+        is_repeated=is_repeated,
+    )
+
+
+BARRIER = barrier(1_000)
 
 
 def header_of(producer_id: int, epoch: int) -> BatchHeader:
@@ -29,9 +40,9 @@ def header_of(producer_id: int, epoch: int) -> BatchHeader:
 
 
 def test_a_barrier_is_read_as_it_was_written() -> None:
-    for barrier in (BARRIER, BARRIER._replace(is_repeated=True)):
-        batch = encode_barrier(barrier, 5)
-        assert read_barrier(batch, read_header(batch)) == barrier
+    for each in (BARRIER, barrier(1_000, is_repeated=True)):
+        batch = encode_barrier(each, 5)
+        assert read_barrier(batch, read_header(batch)) == each
 
 
 def test_other_batches_are_no_barriers() -> None:
@@ -57,7 +68,7 @@ def test_every_batch_before_the_first_barrier_is_accepted() -> None:
 def test_a_higher_epoch_supersedes_a_lower_one() -> None:
     lineage = Lineage(9, 9_000)
     assert lineage.observe(header_of(1, 5), BARRIER)
-    assert not lineage.observe(header_of(1, 4), BARRIER._replace(time_ms=2_000))
+    assert not lineage.observe(header_of(1, 4), barrier(2_000))
     assert lineage.accepts(header_of(1, 5))
     assert lineage.observe(header_of(1, 6), BARRIER)
     assert not lineage.accepts(header_of(1, 5))
@@ -66,8 +77,8 @@ def test_a_higher_epoch_supersedes_a_lower_one() -> None:
 def test_another_producer_id_supersedes_by_the_time_of_its_epoch() -> None:
     lineage = Lineage(9, 9_000)
     lineage.observe(header_of(1, 5), BARRIER)
-    assert lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
-    late = BARRIER._replace(time_ms=1_500)
+    assert lineage.observe(header_of(2, 0), barrier(2_000))
+    late = barrier(1_500)
     assert not lineage.observe(header_of(1, 6), late)
     assert not lineage.accepts(header_of(1, 6))
 
@@ -75,23 +86,23 @@ def test_another_producer_id_supersedes_by_the_time_of_its_epoch() -> None:
 def test_a_repeated_barrier_supersedes_no_other_producer() -> None:
     lineage = Lineage(9, 9_000)
     lineage.observe(header_of(1, 5), BARRIER)
-    lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
-    zombie = BARRIER._replace(time_ms=3_000, is_repeated=True)
+    lineage.observe(header_of(2, 0), barrier(2_000))
+    zombie = barrier(3_000, is_repeated=True)
     assert not lineage.observe(header_of(1, 5), zombie)
     assert lineage.accepts(header_of(2, 0))
 
 
 def test_the_readers_producer_id_supersedes_an_earlier_owners_late_barrier() -> None:
     lineage = Lineage(2, 3_000)
-    lineage.observe(header_of(1, 6), BARRIER._replace(time_ms=1_500))
+    lineage.observe(header_of(1, 6), barrier(1_500))
     assert lineage.accepts(header_of(2, 0)), "compaction has removed its barrier"
     assert not lineage.accepts(header_of(1, 6))
-    assert not lineage.observe(header_of(1, 7), BARRIER._replace(time_ms=1_600))
-    assert lineage.observe(header_of(2, 1), BARRIER._replace(time_ms=3_000))
+    assert not lineage.observe(header_of(1, 7), barrier(1_600))
+    assert lineage.observe(header_of(2, 1), barrier(3_000))
 
 
 def test_a_late_reader_does_not_supersede_a_later_owner() -> None:
     lineage = Lineage(1, 1_500)
-    lineage.observe(header_of(2, 0), BARRIER._replace(time_ms=2_000))
+    lineage.observe(header_of(2, 0), barrier(2_000))
     assert not lineage.accepts(header_of(1, 5))
-    assert not lineage.observe(header_of(1, 6), BARRIER._replace(time_ms=1_500))
+    assert not lineage.observe(header_of(1, 6), barrier(1_500))

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.coordinator.record_serde import encode_record, is_barrier
 from coterie.errors import ApiError, ConnectionLost, CoterieError, LogError
-from coterie.gateway.log.barrier import read_barrier
+from coterie.gateway.log.barrier import Barrier, read_barrier
 from coterie.gateway.log.opening import LOG_INTERVAL_MS, RENEW_S, REPEAT_S
 from coterie.gateway.upstream.upstream import Fetched, Initialized
 from coterie.wire.error_codes import ErrorCode
@@ -44,12 +44,11 @@ def test_an_owner_writes_its_barrier_and_serves() -> None:
     assert world.offset("g") == 5
     assert barriers(world, "g") == ["node-1"]
     (first, *_) = world.partition_of("g").batches
-    assert read_barrier(first, read_header(first)) == (
-        TOPIC.cluster_id,
-        "node-1",
-        TOPIC.partition_count,
-        world.loop.now_ms,
-        False,
+    assert read_barrier(first, read_header(first)) == Barrier(
+        cluster_id=TOPIC.cluster_id,
+        node="node-1",
+        partition_count=TOPIC.partition_count,
+        time_ms=world.loop.now_ms,
     )
 
 

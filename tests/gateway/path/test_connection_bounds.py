@@ -182,5 +182,5 @@ def test_a_client_has_to_authenticate_in_time(upstream: FakeUpstream) -> None:
         pass_time(gateway, side, TIMEOUT_S)
 
         assert client.is_closed()
-        closed = gateway.path.broker.counts.connections_closed
+        closed = gateway.path.node.broker.counts.connections_closed
         assert closed["authentication timeout"] == 1

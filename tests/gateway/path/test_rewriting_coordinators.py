@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coterie.gateway.path.addresses import Addresses, UpstreamBroker
 from coterie.gateway.path.rewriting import (
-    FIRST_UNKNOWN_ID,
     ALTERNATING_MAX,
+    FIRST_UNKNOWN_ID,
     MOVED_WITHIN_S,
     CoordinatorIds,
 )

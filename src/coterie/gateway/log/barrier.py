@@ -10,7 +10,7 @@ repeats its barrier from time to time: upstream forgets producers that write not
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from coterie.broker import BARRIER_TYPE, is_barrier
 from coterie.errors import LogCorrupt, MalformedFrame
@@ -28,43 +28,26 @@ _KEY: Final = BARRIER_TYPE.to_bytes(2, "big")
 _VERSION: Final = b"\0\0"
 
 
-class BarrierValue(Message, versions="0", flexible="0+"):
-    """The value of a barrier record; see `Barrier`."""
+class Barrier(Message, versions="0", flexible="0+"):
+    """The value of a barrier record."""
 
     cluster_id: str = string()
-    node: str = string()
-    partition_count: int = int32()
-    time_ms: int = int64()
-    is_repeated: bool = boolean()
-
-
-class Barrier(NamedTuple):
-    """The content of a barrier record."""
-
-    cluster_id: str
     """The cluster that the owner's topic is in: a copy of the topic elsewhere is not
     the shard's log."""
-    node: str
-    partition_count: int
+    node: str = string()
+    partition_count: int = int32()
     """The number of shards, which maps groups to shards and never changes."""
-    time_ms: int
+    time_ms: int = int64()
     """The time at which the owner asked for its producer epoch, in ms since the epoch.
     """
-    is_repeated: bool = False
+    is_repeated: bool = boolean()
 
 
 def encode_barrier(barrier: Barrier, now_ms: int) -> bytes:
     """Return a batch with one barrier, without a producer."""
-    value = BarrierValue(
-        cluster_id=barrier.cluster_id,
-        node=barrier.node,
-        partition_count=barrier.partition_count,
-        time_ms=barrier.time_ms,
-        is_repeated=barrier.is_repeated,
-    )
     count = barrier.partition_count.to_bytes(4, "big")
     key = _KEY + count + barrier.cluster_id.encode()
-    record = LogRecord(0, now_ms, key, _VERSION + encode(value, 0))
+    record = LogRecord(0, now_ms, key, _VERSION + encode(barrier, 0))
     return encode_batch([record])
 
 
@@ -84,16 +67,9 @@ def read_barrier(batch: bytes, header: BatchHeader) -> Barrier | None:
                 f"offset {record.offset}: a barrier of a newer gateway; upgrade this "
                 "node"
             )
-        value, _ = decode(BarrierValue, 0, record.value, len(_VERSION))
+        return decode(Barrier, 0, record.value, len(_VERSION))[0]
     except MalformedFrame as error:
         raise LogCorrupt(f"offset {header.base_offset}: barrier: {error}") from None
-    return Barrier(
-        value.cluster_id,
-        value.node,
-        value.partition_count,
-        value.time_ms,
-        value.is_repeated,
-    )
 
 
 class Lineage:

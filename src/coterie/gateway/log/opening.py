@@ -100,9 +100,6 @@ class Opening:
     """One try to take a shard over, which `load` of its store begins, and, when it
     succeeds, the time of owning it."""
 
-    _lineage: Lineage
-    """The owners that were read, once this one has its producer."""
-
     def __init__(self, context: LogContext, index: int) -> None:
         self._context = context
         self._index = index
@@ -110,6 +107,7 @@ class Opening:
         self._producer = NO_PRODUCER
         self._position: LogOffset = 0
         self._barrier_offset: LogOffset = -1
+        self._lineage = Lineage(NO_PRODUCER.producer_id, 0)
         self._is_loaded = False
         self._retry_s = RETRY_MIN_S
         self._timer: TimerHandle | None = None
@@ -206,11 +204,11 @@ class Opening:
     def _encode_barrier(self, *, is_repeated: bool) -> bytes:
         topic = self._context.topic
         barrier = Barrier(
-            topic.cluster_id,
-            self._context.node,
-            topic.partition_count,
-            self._since_ms,
-            is_repeated,
+            cluster_id=topic.cluster_id,
+            node=self._context.node,
+            partition_count=topic.partition_count,
+            time_ms=self._since_ms,
+            is_repeated=is_repeated,
         )
         return encode_barrier(barrier, self._context.wall())
 

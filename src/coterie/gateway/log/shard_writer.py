@@ -166,10 +166,10 @@ class ShardWriter(Durability):
         self._backoff_s = BACKOFF_MIN_S
         self._waiting: list[Done] = []
         self._scheduled = False
-        self.before_replay: Callable[[LogOffset, Callable[[], None]], None] | None
+        self.before_replay: Callable[[LogOffset, Callable[[], None]], None]
         """A function that calls its second argument once all markers below an offset
         have been replayed; the callbacks of applications' batches are called by it."""
-        self.before_replay = None
+        self.before_replay = lambda _, replay: replay()
         self.deadline_ms = DEADLINE_MS
         self.failures = 0
         self.last_error: LogError | None = None
@@ -488,10 +488,8 @@ class ShardWriter(Durability):
                 batch = self._pending[0]
                 self.upstream_end = max(batch.base, self.upstream_end) + batch.count
                 if batch.done is not None:
-                    done: Callable[[], None] = partial(batch.done, batch.first)
-                    if self.before_replay is not None:
-                        done = partial(self.before_replay, self.upstream_end, done)
-                    calls.append(done)
+                    replay = partial(batch.done, batch.first)
+                    calls.append(partial(self.before_replay, self.upstream_end, replay))
                 write = batch.completes
                 if write is not None:
                     self._log.settle(write.staged)

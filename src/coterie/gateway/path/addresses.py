@@ -72,12 +72,6 @@ class Addresses:
         return self._brokers
 
     @property
-    def count(self) -> int:
-        """The number of known brokers."""
-        self._current()
-        return len(self._positions)
-
-    @property
     def ids(self) -> tuple[int, ...]:
         """The ids of all known brokers in their order."""
         self._current()
@@ -99,10 +93,6 @@ class Addresses:
             self._positions = {each: at for at, each in enumerate(ids)}
             if self.on_new is not None:
                 self.on_new()
-
-    def broker_at(self, position: int) -> int:
-        """Return the id of the broker at a position in the order of the ids."""
-        return self.ids[position]
 
     def advertised(self, broker_id: int) -> Address:
         """Return the address at which clients reach a known broker."""

@@ -555,7 +555,7 @@ class ClientSide(asyncio.Protocol):
         """Log the reason and end the connection; count it by its kind."""
         if self._transport is None or self._reading.reasons & ENDED:
             return
-        self._path.broker.counts.connections_closed[kind] += 1
+        self._path.node.broker.counts.connections_closed[kind] += 1
         self._connections.disconnect_logs[kind].log(
             logging.WARNING, "connection from /%s closed: %s", self.address, reason
         )

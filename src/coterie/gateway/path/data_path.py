@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from coterie.broker import Broker, Connections, Node
+from coterie.broker import Connections, Node
 from coterie.client import ClientOptions
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.path.addresses import Addresses
@@ -69,11 +69,6 @@ class DataPath:
         """The connections to upstream brokers that are open."""
         self.coordination = self._port(topic, is_coordination=True)
         self.forwarding = self._port(topic, is_coordination=False)
-
-    @property
-    def broker(self) -> Broker:
-        """The group server."""
-        return self.node.broker
 
     def _port(self, topic: str, *, is_coordination: bool) -> Port:
         rewriting = Rewriting(

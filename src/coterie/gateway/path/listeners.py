@@ -46,7 +46,7 @@ class Listeners:
 
     def log_ports(self) -> None:
         """Log which ports clients need to reach."""
-        brokers = self.path.addresses.count
+        brokers = len(self.path.addresses.ids)
         _LOGGER.info(
             "listening on %s, port %d for coordination, %d to %d for the brokers of "
             "upstream",
@@ -85,7 +85,7 @@ class Listeners:
         A port serves the broker at its place in the order of the ids. New connections
         are tied to another broker after one with a smaller id appeared.
         """
-        while self._opened < self.path.addresses.count:
+        while self._opened < len(self.path.addresses.ids):
             at = self._opened
             try:
                 await self._listen(at, self._port + 1 + at)
@@ -106,15 +106,15 @@ class Listeners:
 
     def _explain(self, at: int | None, port: int, error: OSError) -> str:
         addresses = self.path.addresses
-        use = "coordination" if at is None else f"broker {addresses.broker_at(at)}"
+        use = "coordination" if at is None else f"broker {addresses.ids[at]}"
         return (
             f"cannot listen on {self._host}:{port}, the port of {use}: "
             f"{reason_of(error)}; the node needs the ports {self._port} to "
-            f"{self._port + addresses.count}, the first from --listen"
+            f"{self._port + len(addresses.ids)}, the first from --listen"
         )
 
     def _accept(self, at: int | None) -> ClientSide:
-        broker_id = None if at is None else self.path.addresses.broker_at(at)
+        broker_id = None if at is None else self.path.addresses.ids[at]
         return ClientSide(self.path, broker_id, self._loop)
 
 

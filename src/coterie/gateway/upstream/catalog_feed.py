@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from coterie.broker import Catalog, DataPlane, Entry, EntryKind, Topic
@@ -237,7 +237,9 @@ class CatalogFeed(Poller):
         if not certain:
             return True
         for broker in listing.brokers:
-            for names in _in_chunks(list(certain)):
+            wanted = list(certain)
+            for at in range(0, len(wanted), _NAMES_PER_REQUEST):
+                names = wanted[at : at + _NAMES_PER_REQUEST]
                 answers = await self._described(broker.broker_id, names)
                 for name in names:
                     if not self._is_gone(certain[name], answers[name]):
@@ -281,8 +283,3 @@ def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
     frame, at, version = received
     response, _ = decode(m.MetadataResponse, version, frame, at, ELEMENTS_MAX)
     return read_listing(response, racks)
-
-
-def _in_chunks(names: list[TopicName]) -> Iterable[list[TopicName]]:
-    for at in range(0, len(names), _NAMES_PER_REQUEST):
-        yield names[at : at + _NAMES_PER_REQUEST]
