@@ -108,7 +108,6 @@ from coterie.broker.server.security import (
     Security as Security,
     acl_authorizer as acl_authorizer,
     choose_authorizer as choose_authorizer,
-    is_loopback as is_loopback,
 )
 from coterie.broker.server.server import (
     Server as Server,
