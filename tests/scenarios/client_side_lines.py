@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import topic_id
+from tests.broker.coordinator.requests import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions
 
 OFFERED = m.ClientAssignor(

@@ -18,7 +18,7 @@ from coterie.broker.coordinator.consumer.record_builders import current_record
 from coterie.broker.coordinator.result import Origin
 from coterie.settings import Settings
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import topic_id
+from tests.broker.coordinator.requests import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
 CHANGED_FIELDS: Final[Mapping[str, dict[str, Any]]] = {

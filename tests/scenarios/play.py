@@ -16,12 +16,9 @@ from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.consumer.groups import (
-    GroupDriver,
-    received_assignment,
-    topic_id,
-)
+from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
 from tests.broker.coordinator.driver import Sent, Topics
+from tests.broker.coordinator.requests import topic_id
 
 TIMEOUT_MS = 10_000
 

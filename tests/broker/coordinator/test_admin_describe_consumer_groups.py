@@ -21,7 +21,8 @@ from coterie.errors import ApiError
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
 CLASSIC = ClassicMemberInfo(session_timeout_ms=10_000, protocols=(("range", b""),))

@@ -14,7 +14,8 @@ from tests.broker.coordinator.client_side.computing import (
     Plan,
     offer,
 )
-from tests.broker.coordinator.consumer.groups import received_assignment, topic_id
+from tests.broker.coordinator.consumer.groups import received_assignment
+from tests.broker.coordinator.requests import topic_id
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tests.broker.coordinator.client_side.computing import (
     Computing,
     offer,
 )
-from tests.broker.coordinator.consumer.groups import received_assignment, topic_id
+from tests.broker.coordinator.consumer.groups import received_assignment
+from tests.broker.coordinator.requests import topic_id
 
 ALL_OF_FOO = {"foo": range(6)}
 

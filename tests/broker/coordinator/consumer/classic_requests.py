@@ -9,8 +9,9 @@ from typing import Any
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from tests.broker.coordinator.classic.members import join, sync
-from tests.broker.coordinator.consumer.groups import GroupDriver, Owned
+from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import Owned
 
 
 def subscribes(

@@ -22,12 +22,9 @@ from tests.broker.coordinator.consumer.classic_requests import (
     offers,
     rejoined,
 )
-from tests.broker.coordinator.consumer.groups import (
-    GroupDriver,
-    received_assignment,
-    topic_id,
-)
+from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 ALL = {"foo": [0, 1, 2, 3, 4, 5]}

@@ -29,8 +29,9 @@ from tests.broker.coordinator.consumer.classic_requests import (
     offers,
     rejoined,
 )
-from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 PREPARING = GroupState.PREPARING_REBALANCE

@@ -12,8 +12,8 @@ from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
     received_assignment,
-    topic_id,
 )
+from tests.broker.coordinator.requests import topic_id
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
     received_assignment,
-    topic_id,
 )
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 HALVES = {"-a": {"foo": [0, 1, 2]}, "-b": {"foo": [3, 4, 5]}}

@@ -18,9 +18,10 @@ from tests.broker.coordinator.classic.members import (
     protocols,
     stable_group,
 )
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.driver import Sent
-from tests.broker.coordinator.shard_driver import ShardDriver, codes
+from tests.broker.coordinator.requests import codes, topic_id
+from tests.broker.coordinator.shard_driver import ShardDriver
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 

@@ -17,7 +17,8 @@ from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.result import Result
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 F0, F1, F2, F3 = (("foo", partition) for partition in range(4))
