@@ -106,7 +106,7 @@ class GroupDriver(ShardDriver):
     @property
     def wrote_types(self) -> list[str]:
         """The record types of the last step; a minus marks a tombstone."""
-        return [_word(record) for record in self.wrote]
+        return [record_word(record) for record in self.wrote]
 
 
 _WORDS = {
@@ -121,7 +121,8 @@ _WORDS = {
 }
 
 
-def _word(record: Record) -> str:
+def record_word(record: Record) -> str:
+    """Return the name of a record's type; a minus marks a tombstone."""
     word = _WORDS[type(record.key).__name__]
     return word if record.value is not None else f"-{word}"
 
