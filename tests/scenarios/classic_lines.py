@@ -31,7 +31,9 @@ def begin(play: Play, shares: str) -> None:
         keys.append(instance or f"-{who}")
     topics = sorted({topic for share in named.values() for topic in share})
     given = dict(zip(keys, named.values(), strict=True))
+    play.driver.awaits_joins = False
     ids = classic_group(play.driver, given, protocols=offers(*topics))
+    play.driver.awaits_joins = True
     play.ids.update(zip(named, ids, strict=True))
 
 

@@ -41,6 +41,10 @@ class Player(GroupRequests):
     exact_order = True
     """Whether the order of the records of one request is that of the text."""
 
+    awaits_joins = True
+    """Whether a JoinGroup is handled before the next request is sent. Without it the
+    members of a new group join within the rebalance delay, however slow the machine."""
+
     # Actions.
 
     def set_topics(self, counts: Mapping[str, int], *, silent: bool = False) -> None:

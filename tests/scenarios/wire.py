@@ -48,6 +48,7 @@ EPOCHS: Final = {
 }
 TOPICS: Final = {"name", "topic", "topic_name", "subscribed_topic_names"}
 PARKING: Final = (m.JoinGroupRequest, m.SyncGroupRequest)
+TRANSACTION: Final = 1
 OLD_FORMAT: Final = 4
 """The type of the tombstones that Kafka writes for groups of older releases."""
 
@@ -102,6 +103,8 @@ class WirePlayer(Player):
         self._since: dict[str, Position] = {}
         """The end of the log before the last request to each group."""
         self._producers: dict[int, producers.Producer] = {}
+        self._is_consumer_group = False
+        """Whether the last JoinGroup was sent to one, which answers it at once."""
         self._changes = 0
 
     def close(self) -> None:
@@ -158,8 +161,9 @@ class WirePlayer(Player):
         wire.call(m.ApiVersionsRequest(), 0)  # the broker has accepted the connection
         wire.send(request, version)
         sent = PendingResponse(request, wire, read)
-        self._await_handled(request)
-        if _has_data(wire):
+        if self.awaits_joins:
+            self._await_handled(request)
+        if _needs_id(request) or self._is_consumer_group or _has_data(wire):
             assert sent.response is not None
         return sent
 
@@ -178,8 +182,10 @@ class WirePlayer(Player):
             if self._kit is None:
                 members.assign_at_once(self._wire, name)
         self._begin_step()
+        self._is_consumer_group = False
         if isinstance(request, m.JoinGroupRequest) and group in self._shifts:
             [found] = self._describe_consumer(name)
+            self._is_consumer_group = found.group_state not in ("Empty", "Dead")
             if found.group_state == "Empty":
                 del self._shifts[group]  # the join converts it to a classic group
 
@@ -218,6 +224,10 @@ class WirePlayer(Player):
         number = request.producer_id
         if number not in self._producers:
             transactional_id = f"{number}-{self._token}"
+            find = m.FindCoordinatorRequest(
+                key_type=TRANSACTION, coordinator_keys=[transactional_id]
+            )
+            self._wire.call(find, 4)  # with the first one Kafka creates its topic
             producer = producers.new_producer(self._wire, transactional_id, version=4)
             self._producers[number] = producer
             group = self._named(request.group_id)
@@ -469,6 +479,15 @@ class WirePlayer(Player):
     def committed(self, topic: str, partition: int) -> int | None:
         [found] = self.offsets({topic: [partition]}).values()
         return None if found == -1 else found
+
+
+def _needs_id(request: Any) -> bool:
+    """Return whether the broker answers a JoinGroup at once with a member id."""
+    return (
+        isinstance(request, m.JoinGroupRequest)
+        and not request.member_id
+        and request.group_instance_id is None
+    )
 
 
 def _has_data(wire: WireClient) -> bool:
