@@ -140,17 +140,6 @@ def test_version_3_has_the_error_message(
 F0 = ("foo", 0)
 
 
-@pytest.mark.fact("H-110a", "D-14c")
-@pytest.mark.parametrize("version", range(4))
-def test_a_consumer_group_with_members_is_not_deleted(version: int) -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    assert driver.delete_group(version=version).error == 68
-    driver.join("n")
-    assert driver.delete_group(version=version).error == 68
-    assert set(driver.group.members) == {"m", "n"}
-
-
 def test_a_consumer_group_with_an_absent_static_member_is_not_deleted() -> None:
     driver = GroupDriver()
     driver.join("m", instance_id="i")

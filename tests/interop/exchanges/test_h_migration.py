@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.wire import messages as m
-from coterie.wire.codec import decode, encode
+from coterie.wire.codec import decode
 from tests.broker.server.harness import WireClient
-from tests.support.waiting import eventually
 
 from .members import (
     Beating,
@@ -18,7 +17,6 @@ from .members import (
     await_writes,
     describe_classic,
     describe_consumer,
-    join_classic,
     join_request,
     leave_consumer,
     new_member_id,
@@ -26,12 +24,8 @@ from .members import (
     topic_id,
 )
 
-ILLEGAL_GENERATION = 22
-INCONSISTENT_GROUP_PROTOCOL = 23
-UNKNOWN_MEMBER_ID = 25
 REBALANCE_IN_PROGRESS = 27
 MEMBER_ID_REQUIRED = 79
-FENCED_INSTANCE_ID = 82
 
 
 def offers(
@@ -41,15 +35,6 @@ def offers(
         topic, owned={topic: owned} if owned else None, version=version
     )
     return [m.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names]
-
-
-def encoded(topic: str, *partitions: int) -> bytes:
-    """Return the assignment of a classic leader."""
-    each = m.ConsumerProtocolTopicPartitions(topic=topic, partitions=list(partitions))
-    value = m.ConsumerProtocolAssignment(
-        assigned_partitions=[each] if partitions else []
-    )
-    return b"\0\1" + encode(value, 1)
 
 
 class Classic:
@@ -139,132 +124,6 @@ def test_an_empty_consumer_group_becomes_a_classic_group(
     assert describe_classic(wire, group).group_state == "Empty"
 
 
-@pytest.mark.fact("H-133a")
-def test_an_upgrade_keeps_the_assignments(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    assign_at_once(wire, group)
-    Beating(wire, f"{group}-2", topic).owning(2)
-    old = join_classic(wire, group, topic, assignment=encoded(topic, 0, 1))
-    new = Beating(wire, group, topic)
-    assert new.owned == {}
-    members = {each.member_id: each for each in describe_consumer(wire, group).members}
-    assert members.keys() == {old.id, new.id}
-    [of_topic] = members[old.id].assignment.topic_partitions
-    assert (of_topic.topic_name, of_topic.partitions) == (topic, [0, 1])
-    assert members[old.id].member_epoch == old.generation
-
-
-@pytest.mark.fact("H-133b", "H-133c")
-def test_an_upgrade_ends_waiting_joins_and_syncs(
-    wire: WireClient,
-    connect: Callable[[], WireClient],
-    group: str,
-    topic: str,
-) -> None:
-    old = join_classic(wire, group, topic, assignment=encoded(topic, 0, 1))
-    waiting = connect()
-    waiting.send(join_request(group, topic), 3)  # until the first member joins again
-    wait_for_state(wire, group, "PreparingRebalance")
-    Beating(wire, group, topic)
-    answer = waiting.receive()
-    assert answer.error_code == REBALANCE_IN_PROGRESS
-    other = f"{group}-2"
-    first, second = connect(), connect()
-    first.send(join_request(other, topic), 3)
-    second.send(join_request(other, topic), 3)
-    joined = [first.receive(), second.receive()]
-    follower = next(each for each in joined if each.leader != each.member_id)
-    request = m.SyncGroupRequest(
-        group_id=other,
-        generation_id=follower.generation_id,
-        member_id=follower.member_id,
-    )
-    second.send(request, 3)
-    wait_for_state(wire, other, "CompletingRebalance")
-    Beating(wire, other, topic)
-    assert second.receive().error_code == REBALANCE_IN_PROGRESS
-    assert old.id
-
-
-def wait_for_state(wire: WireClient, group: str, state: str) -> None:
-    eventually(
-        lambda: describe_classic(wire, group).group_state == state,
-        expected=f"{group} is {state}",
-    )
-
-
-@pytest.mark.fact("H-134", "H-135")
-def test_a_static_classic_member_returns_with_the_consumer_protocol(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    assign_at_once(wire, group)
-    Beating(wire, f"{group}-2", topic).owning(2)
-    assignment = encoded(topic, 0, 1)
-    join_classic(wire, group, topic, assignment=assignment, group_instance_id="i")
-    back = Beating(wire, group, topic, instance_id="i")
-    assert back.owned == {topic_id(wire, topic): [0, 1]}
-    [member] = describe_consumer(wire, group).members
-    assert (member.member_id, member.member_type) == (back.id, 1)
-    classic = Classic(wire, group, topic, group_instance_id="j")
-    again = Beating(wire, group, topic, instance_id="j")
-    members = describe_consumer(wire, group).members
-    assert {each.member_id for each in members} == {back.id, again.id}
-    assert classic.id != again.id
-
-
-@pytest.mark.fact("H-136a")
-def test_a_leave_of_the_last_modern_member_downgrades_the_group(
-    wire: WireClient, group: str, topic: str, modern: Beating
-) -> None:
-    classic = Classic(wire, group, topic)
-    generation = classic.generation
-    leave_consumer(wire, group, modern.id)
-    found = describe_classic(wire, group)
-    assert (found.error_code, found.group_state) == (0, "PreparingRebalance")
-    assert [each.member_id for each in found.members] == [classic.id]
-    assert classic.beat() == REBALANCE_IN_PROGRESS
-    assert classic.join().error_code == 0
-    assert classic.generation == generation + 1
-
-
-@pytest.mark.fact("H-137")
-def test_a_classic_member_replaces_the_last_modern_member(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    assign_at_once(wire, group)
-    modern = Beating(wire, group, topic, instance_id="i").owning(2)
-    other = Classic(wire, group, topic, group_instance_id="j")
-    modern.beat()
-    modern.report()
-    other.join()
-    [kept] = modern.owned.values()
-    other.join(1 - kept[0])
-    replacing = Classic(wire, group, topic, group_instance_id="i")
-    found = describe_classic(wire, group)
-    assert (found.error_code, found.group_state) == (0, "Stable")
-    assert {each.member_id for each in found.members} == {other.id, replacing.id}
-    assert replacing.synced() == kept
-    assert other.beat() == 0
-
-
-@pytest.mark.fact("H-139b")
-def test_a_classic_member_must_support_a_protocol_of_the_others(
-    wire: WireClient, group: str, topic: str, modern: Beating
-) -> None:
-    Classic(wire, group, topic, protocols=offers(topic, names=("range", "sticky")))
-
-    def code(**fields: Any) -> int:
-        request: m.JoinGroupRequest = join_request(group, topic, **fields)
-        error: int = wire.call(request, 3).error_code
-        return error
-
-    assert code(protocol_type="connect") == INCONSISTENT_GROUP_PROTOCOL
-    one = offers(topic, names=("roundrobin",))
-    assert code(protocols=one) == INCONSISTENT_GROUP_PROTOCOL
-    assert code(protocols=offers(topic, names=("roundrobin", "sticky"))) == 0
-
-
 @pytest.mark.fact("H-141a", "H-142", "H-144a", "H-144c")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_an_eager_member_reaches_its_target_with_one_join(
@@ -341,53 +200,3 @@ def test_a_waiting_member_joins_again_once_all_its_partitions_are_free(
     classic.join()
     assert len(classic.synced()) == 2
     assert classic.beat() == 0
-
-
-@pytest.mark.fact("H-143a", "H-143b", "H-143c", "H-143d", "H-143e")
-def test_a_sync_is_checked(
-    wire: WireClient, group: str, topic: str, modern: Beating
-) -> None:
-    static = Classic(wire, group, topic, group_instance_id="i")
-    classic = Classic(wire, group, topic)
-
-    def code(**fields: Any) -> int:
-        error: int = classic.sync(**fields).error_code
-        return error
-
-    assert code(member_id="m") == UNKNOWN_MEMBER_ID
-    assert code(member_id=modern.id) == UNKNOWN_MEMBER_ID
-    assert code(group_instance_id="j") == UNKNOWN_MEMBER_ID
-    assert code(group_instance_id="i") == FENCED_INSTANCE_ID
-    assert code(protocol_type="connect") == INCONSISTENT_GROUP_PROTOCOL
-    assert code(protocol_name="sticky") == INCONSISTENT_GROUP_PROTOCOL
-    assert code(generation_id=classic.generation - 1) == ILLEGAL_GENERATION
-    assert code(generation_id=classic.generation + 1) == ILLEGAL_GENERATION
-    assert code() == 0
-    assert static.sync().error_code == REBALANCE_IN_PROGRESS
-
-
-@pytest.mark.fact("H-146")
-def test_members_that_leave_together_bump_the_epoch_once(
-    wire: WireClient, group: str, topic: str, modern: Beating
-) -> None:
-    classic = Classic(wire, group, topic)
-    statics = [Classic(wire, group, topic, group_instance_id=each) for each in "ij"]
-    epoch = describe_consumer(wire, group).group_epoch
-    leaving = [
-        m.MemberIdentity(member_id=classic.id),
-        m.MemberIdentity(member_id="m"),
-        m.MemberIdentity(member_id="", group_instance_id="i"),
-        m.MemberIdentity(member_id="m", group_instance_id="j"),
-        m.MemberIdentity(member_id="m", group_instance_id="k"),
-    ]
-    answer = wire.call(m.LeaveGroupRequest(group_id=group, members=leaving), 5)
-    codes = [each.error_code for each in answer.members]
-    unknown = UNKNOWN_MEMBER_ID
-    assert (answer.error_code, codes) == (
-        0,
-        [0, unknown, 0, FENCED_INSTANCE_ID, unknown],
-    )
-    described = describe_consumer(wire, group)
-    assert described.group_epoch == epoch + 1
-    kept = {each.member_id for each in described.members}
-    assert kept == {modern.id, statics[1].id}

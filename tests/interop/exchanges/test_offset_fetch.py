@@ -209,15 +209,6 @@ def test_an_error_of_a_group_is_its_own_and_has_no_topics(
     assert [each.error_code for each in answered.groups] == [UNKNOWN_MEMBER_ID, 0]
 
 
-@pytest.mark.fact("A-45c")
-def test_a_fetch_without_member_id_is_not_checked(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    member = join_consumer(wire, group, topic)
-    commit(wire, group, {(topic, 0): 7}, member_id=member.id, epoch=member.epoch)
-    assert fetch(wire, group, None) == (0, {(topic, 0): (7, 0)})
-
-
 @pytest.mark.fact("A-46a")
 def test_a_classic_group_ignores_the_member(
     wire: WireClient, group: str, topic: str
