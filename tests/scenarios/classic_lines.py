@@ -7,7 +7,13 @@ from typing import Any
 
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.classic.members import codes, join, leave, sync
+from tests.broker.coordinator.classic.members import (
+    codes,
+    join,
+    join_request,
+    leave,
+    sync,
+)
 from tests.broker.coordinator.consumer.classic_requests import (
     assigned,
     classic_group,
@@ -45,21 +51,35 @@ def enters(
     instance: str | None = None,
     protocol: str | None = None,
     version: str | None = None,
+    once: str | None = None,
 ) -> None:
+    """Send a JoinGroup, and again with the member id that it returns."""
     fields: dict[str, Any] = {"owned": partitions(owned or "")}
     if version is not None:
         fields["version"] = int(version)
-    protocols = offers(*words(topics), names=(protocol or "range",), **fields)
+    protocols = offers(*words(topics), names=words(protocol or "range"), **fields)
     known = {"protocols": protocols, "group_instance_id": instance}
+    if once is not None:
+        request = join_request(**known)
+        play.sent = play.requests[who] = play.driver.send(request, version=9)
+        return
     play.sent = join(play.driver, play.ids.get(who, ""), **{**known, **play.odd})
     play.requests[who] = play.sent
     if not play.sent.parked and not play.sent.error:
         play.ids[who] = play.sent.response.member_id
 
 
-def syncs(play: Play, who: str, generation: str, instance: str | None = None) -> None:
+def syncs(
+    play: Play,
+    who: str,
+    generation: str,
+    instance: str | None = None,
+    protocol: str | None = None,
+) -> None:
     member_id = play.ids.get(who, who)
     known = {"group_instance_id": instance, **PROTOCOL, **play.odd}
+    if protocol is not None:
+        known["protocol_name"] = protocol
     play.sent = sync(play.driver, member_id, int(generation), **known)
     play.requests[who] = play.sent
 
@@ -146,10 +166,15 @@ LINES: list[tuple[str, Act]] = [
     (r"classic (?P<shares>.+)", begin),
     (
         rf"{_WHO} sends JoinGroup (?P<topics>\w+)(, owns (?P<owned>[\w ,-]+?))?"
-        r"( as (?P<instance>\w+))?( by (?P<protocol>\w+))?( in v(?P<version>\d))?",
+        r"( as (?P<instance>\w+))?( by (?P<protocol>\w+(, \w+)*))?"
+        r"( in v(?P<version>\d))?(?P<once>, once)?",
         enters,
     ),
-    (rf"{_WHO} sends SyncGroup at (?P<generation>\d+)( as (?P<instance>\w+))?", syncs),
+    (
+        rf"{_WHO} sends SyncGroup at (?P<generation>\d+)( as (?P<instance>\w+))?"
+        r"( by (?P<protocol>\w+))?",
+        syncs,
+    ),
     (rf"{_WHO} sends Heartbeat at (?P<generation>\d+)", pings),
     (
         rf"{_WHO} sends Heartbeat at (?P<generation>\d+) for (?P<seconds>\d+) s",

@@ -19,11 +19,8 @@ from .members import (
     await_writes,
     describe_classic,
     join_classic,
-    join_consumer,
     join_request,
     leave_classic,
-    leave_consumer,
-    new_member_id,
     subscription,
 )
 
@@ -213,20 +210,6 @@ def test_a_first_join_without_protocol_leaves_an_empty_group(
     described = describe_classic(wire, group)
     assert (described.error_code, described.group_state) == (0, "Empty")
     assert described.protocol_type == ""
-
-
-@pytest.mark.fact("E20-44")
-def test_a_join_without_protocol_replaces_an_empty_consumer_group(
-    wire: WireClient, group: str
-) -> None:
-    member_id = new_member_id()
-    member = join_consumer(wire, group, member_id=member_id)
-    leave_consumer(wire, group, member.id)
-    response = wire.call(join_request(group, protocols=[]), 9)
-    assert response.error_code == INCONSISTENT_GROUP_PROTOCOL
-    await_writes(wire, group)
-    described = describe_classic(wire, group)
-    assert (described.error_code, described.group_state) == (0, "Empty")
 
 
 @pytest.mark.parametrize("version", [0, 5, 6, 9])

@@ -13,49 +13,14 @@ from .members import (
     Beating,
     assign_at_once,
     commit,
-    commit_errors,
     describe_consumer,
-    join_classic,
     join_consumer,
-    leave_classic,
     leave_consumer,
 )
 
 INVALID_GROUP_ID = 24
 INVALID_CONFIG = 40
-NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
-
-
-@pytest.mark.fact("H-110a", "H-110b")
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_group_with_members_is_not_deleted(
-    wire: WireClient, group: str, topic: str, version: int
-) -> None:
-    full, classic, consumer = (f"{group}-{number}" for number in range(3))
-    join_classic(wire, full, topic)
-    member = join_classic(wire, classic, topic)
-    leave_classic(wire, classic, member.id)
-    modern = join_consumer(wire, consumer, topic)
-
-    def deleted(*groups: str) -> dict[str, int]:
-        request = m.DeleteGroupsRequest(groups_names=list(groups))
-        results = wire.call(request, version).results
-        return {each.group_id: each.error_code for each in results}
-
-    codes = {full: NON_EMPTY_GROUP, classic: 0, consumer: NON_EMPTY_GROUP}
-    assert deleted(full, classic, consumer) == codes
-    leave_consumer(wire, consumer, modern.id)
-    assert deleted(consumer) == {consumer: 0}
-    zero = (topic, 0)
-    errors = commit_errors(
-        wire, classic, {zero: 5}, member_id=member.id, epoch=member.generation
-    )
-    assert errors == {zero: GROUP_ID_NOT_FOUND}
-    errors = commit_errors(
-        wire, consumer, {zero: 5}, member_id=modern.id, epoch=modern.epoch
-    )
-    assert errors == {zero: GROUP_ID_NOT_FOUND}
 
 
 @pytest.mark.fact("H-113a", "H-113b")

@@ -13,8 +13,6 @@ from tests.support.waiting import eventually
 from .members import (
     Beating,
     alter_group,
-    assign_at_once,
-    commit,
     describe_consumer,
 )
 
@@ -40,36 +38,6 @@ def test_a_join_of_version_0_without_an_id_gets_one(
     assert answer.assignment.topic_partitions == []
     [member] = describe_consumer(wire, group).members
     assert member.member_id == answer.member_id
-
-
-@pytest.mark.fact("H-13a", "H-13b")
-def test_a_member_may_unsubscribe_from_everything(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    assign_at_once(wire, group)
-    member = Beating(wire, group, topic).owning(2)
-    commit(wire, group, {(topic, 0): 5}, member_id=member.id, epoch=member.epoch)
-    assert deleted(wire, group, topic) == 86
-    assert member.beat(subscribed_topic_names=[]).error_code == 0
-    assert member.owned == {}
-    assert deleted(wire, group, topic) == 0
-
-
-def deleted(wire: WireClient, group: str, topic: str) -> int:
-    request = m.OffsetDeleteRequest(
-        group_id=group,
-        topics=[
-            m.OffsetDeleteRequestTopic(
-                name=topic,
-                partitions=[m.OffsetDeleteRequestPartition(partition_index=0)],
-            )
-        ],
-    )
-    answer = wire.call(request, 0)
-    assert answer.error_code == 0
-    [[partition]] = [each.partitions for each in answer.topics]
-    code: int = partition.error_code
-    return code
 
 
 @pytest.mark.fact("H-66a")

@@ -14,7 +14,6 @@ from .log_records import Position, end_of_log, records_of
 from .members import (
     Beating,
     assign_at_once,
-    await_writes,
     commit,
     join_classic,
     join_request,
@@ -170,17 +169,6 @@ def test_an_empty_classic_group_is_replaced(
     before = end_of_log(wire, group)
     Beating(wire, group, topic)
     assert Written(wire, group, before).types[:6] == ["-2", *FIRST_JOIN]
-
-
-@pytest.mark.fact("H-132a")
-def test_an_empty_consumer_group_is_replaced(
-    wire: WireClient, group: str, topic: str, first: Beating
-) -> None:
-    leave_consumer(wire, group, first.id)
-    before = end_of_log(wire, group)
-    wire.call(join_request(group, topic), 9)
-    await_writes(wire, group)
-    assert Written(wire, group, before).types == ["-6", "-3", "2"]
 
 
 @pytest.mark.fact("E22-29b", "K-07d")

@@ -148,26 +148,6 @@ def test_syncs_and_heartbeats_of_members_are_checked(here: Group) -> None:
         assert early == ILLEGAL_GENERATION
 
 
-@pytest.mark.fact("E20-32", "E20-28")
-def test_a_leave_by_a_classic_member_computes_no_target(here: Group) -> None:
-    here.target_at_once()
-    member = here.consumer()
-    first, second = here.join("c"), here.join("d")
-    assert (first.error_code, second.error_code) == (0, 0)
-    epoch = describe_consumer(here.wire, here.id).group_epoch
-    assert here.leave(("c", None)) == [(0, "c")]
-    assert here.beat("d", second.generation_id) == 0
-    described = describe_consumer(here.wire, here.id)
-    assert (described.group_state, described.group_epoch) == ("Assigning", epoch + 1)
-
-    def computes() -> bool:
-        beat = heartbeat(here.wire, here.id, member.id, member.epoch)
-        assert beat.error_code == 0
-        return here.beat("d", second.generation_id) == REBALANCE
-
-    eventually(computes, expected="a target that a consumer member's heartbeat makes")
-
-
 # Commits to a consumer group.
 
 
@@ -295,31 +275,6 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert rejoined.generation_id == joined.member_epoch
     found = here.sync(classic.id, rejoined.generation_id)
     assert len(assigned(found.assignment)[here.topic]) == 2
-
-
-@pytest.mark.fact("E20-25a", "E20-26d", "E20-26e", "E20-28a")
-def test_a_cooperative_member_revokes_before_it_gets_the_epoch(here: Group) -> None:
-    topic = here.topic
-    whole = assigns({topic: ALL})
-    classic = join_classic(here.wire, here.id, topic, assignment=whole)
-    epoch = here.rejoin("m").member_epoch
-    owns_all = protocols(subscription(topic, owned={topic: ALL}, version=3))
-    joined = here.join(classic.id, protocols=owns_all)
-    assert (joined.error_code, joined.generation_id) == (0, classic.generation)
-    synced = here.sync(classic.id, classic.generation)
-    assert (synced.error_code, synced.assignment[:2]) == (0, b"\0\3")
-    kept = assigned(synced.assignment)[topic]
-    assert len(kept) == 2
-    assert here.beat(classic.id, classic.generation) == REBALANCE
-    again = here.join(classic.id, protocols=owns_all)
-    assert again.generation_id == classic.generation
-    owns_kept = protocols(subscription(topic, owned={topic: kept}, version=1))
-    revoked = here.join(classic.id, protocols=owns_kept)
-    assert revoked.generation_id == epoch
-    synced = here.sync(classic.id, epoch)
-    assert synced.assignment[:2] == b"\0\1"
-    assert assigned(synced.assignment)[topic] == kept
-    assert here.beat(classic.id, epoch) == 0
 
 
 @pytest.mark.fact("E20-28b", "E20-31")

@@ -165,6 +165,7 @@ def test_any_change_of_the_client_assignors_bumps_the_group_epoch_once(
     "bad",
     [
         offer(minimum_version=6, maximum_version=8, metadata_version=7),
+        offer(minimum_version=-2, maximum_version=-1, metadata_version=-1),
         offer(minimum_version=2, maximum_version=1),
         offer(metadata_version=9),
     ],

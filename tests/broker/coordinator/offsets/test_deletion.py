@@ -136,16 +136,6 @@ def test_many_groups_are_scanned_in_slices(
 F0, B0 = ("foo", 0), ("bar", 0)
 
 
-@pytest.mark.fact("H-13b")
-def test_offsets_of_unsubscribed_topics_may_be_deleted() -> None:
-    driver = GroupDriver()
-    driver.join("m", ["foo"])
-    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
-    assert not driver.heartbeat("m", 1, subscribed_topic_names=[]).error
-    assert codes(driver.delete_offsets({"foo": [0]})) == {F0: 0}
-    assert driver.offsets() == {}
-
-
 def test_an_empty_consumer_group_subscribes_to_nothing() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1})
