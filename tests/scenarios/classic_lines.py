@@ -58,7 +58,7 @@ def enters(
     if version is not None:
         fields["version"] = int(version)
     protocols = offers(*words(topics), names=words(protocol or "range"), **fields)
-    known = {"protocols": protocols, "group_instance_id": instance}
+    known: dict[str, Any] = {"protocols": protocols, "group_instance_id": instance}
     if once is not None:
         request = join_request(**known)
         play.sent = play.requests[who] = play.driver.send(request, version=9)
