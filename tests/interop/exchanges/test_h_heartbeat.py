@@ -8,11 +8,8 @@ import pytest
 
 from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
-from tests.support.waiting import eventually
 
 from .members import (
-    Beating,
-    alter_group,
     describe_consumer,
 )
 
@@ -38,15 +35,3 @@ def test_a_join_of_version_0_without_an_id_gets_one(
     assert answer.assignment.topic_partitions == []
     [member] = describe_consumer(wire, group).members
     assert member.member_id == answer.member_id
-
-
-@pytest.mark.fact("H-66a")
-def test_a_config_of_the_group_changes_the_heartbeat_interval(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    member = Beating(wire, group, topic)
-    assert member.last.heartbeat_interval_ms == 300
-    alter_group(wire, group, consumer_heartbeat_interval_ms=700)
-    eventually(
-        lambda: member.beat().heartbeat_interval_ms == 700, expected="the new interval"
-    )
