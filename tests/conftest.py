@@ -1,9 +1,4 @@
-"""Configuration of every test run: fact marks, their outcomes, hypothesis' profile.
-
-`--fact-results=FILE` writes, for each fact, the tests that carry its mark and whether
-each passed. (Use "=": otherwise pytest takes an existing FILE for a test to run.)
-Marks reach the controller of xdist in the user properties of reports, which xdist sends
-anyway; so the code is the same for any number of processes.
+"""Configuration of every test run: fact marks, hypothesis' profile, slow tests.
 
 A unit test over a quarter of a second is listed at the end of the run unless it is
 marked `slow`. It does not fail: the machine may have been busy. For the same reason a
@@ -19,13 +14,11 @@ No test depends on the environment that pytest is started in (support/environmen
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,7 +30,6 @@ from tests.support.compiled import Patches, make_states_copyable
 from tests.support.environment import isolate
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
-PROPERTY = "facts"
 UNIT_TEST_S_MAX = 0.25
 SLOW_TEST_S_MAX = 600
 PROCESS_TESTS = ("tests/real_clients/", "tests/crash/")
@@ -58,12 +50,6 @@ settings.load_profile("coterie")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--fact-results",
-        type=Path,
-        metavar="FILE",
-        help="write the outcome of each test that carries a fact mark",
-    )
-    parser.addoption(
         "--build",
         choices=("pure", "compiled"),
         help="fail at once when coterie is another build",
@@ -80,9 +66,6 @@ def pytest_report_header() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--build") == ("pure" if COMPILED else "compiled"):
         raise pytest.UsageError(pytest_report_header())
-    target = config.getoption("--fact-results")
-    if target is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FactResults(target), "fact-results")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests(), "slow-tests")
         home = tempfile.TemporaryDirectory(prefix="coterie-home-")
@@ -119,8 +102,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid}: docs/facts.tsv has no fact {', '.join(unknown)}"
             )
-        if ids:
-            item.user_properties.append((PROPERTY, ids))
 
 
 def is_slow(item: pytest.Item) -> bool:
@@ -147,40 +128,6 @@ def known_facts() -> frozenset[str]:
 def marked_facts(item: pytest.Item) -> list[str]:
     marks: Iterable[pytest.Mark] = item.iter_markers("fact")
     return sorted({fact for mark in marks for fact in mark.args})
-
-
-class FactResults:
-    """Collects outcomes in the controlling process and writes them at the end."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._outcomes: dict[str, str] = {}
-        self._facts: dict[str, list[str]] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        properties: dict[str, Any] = dict(report.user_properties)
-        # xdist's report of a worker that ended has no properties.
-        if PROPERTY in properties:
-            self._facts[report.nodeid] = properties[PROPERTY]
-        if report.nodeid not in self._facts:
-            return
-        # A failure in any phase is final; a pass counts only in the call phase.
-        if self._outcomes.get(report.nodeid) in {"failed", "skipped"}:
-            return
-        if report.outcome != "passed" or report.when == "call":
-            self._outcomes[report.nodeid] = report.outcome
-        if hasattr(report, "wasxfail"):
-            self._outcomes[report.nodeid] = "skipped"
-
-    def pytest_sessionfinish(self) -> None:
-        results: dict[str, dict[str, str]] = {}
-        for test, facts in sorted(self._facts.items()):
-            for fact in facts:
-                outcome = self._outcomes.get(test, "failed")
-                results.setdefault(fact, {})[test] = outcome
-        self._target.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(results, indent=1, sort_keys=True)
-        self._target.write_text(text + "\n", encoding="utf-8")
 
 
 class SlowTests:

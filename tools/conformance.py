@@ -1,88 +1,62 @@
-"""Write docs/conformance.md: each fact of docs/facts.tsv and the tests that show it.
+"""Write docs/conformance.md: what of Kafka's behaviour is shown, and by which tests.
 
-The status of a fact:
-  - `proven`: a test with its mark passed on Apache Kafka (docs/kafka-runs.tsv), and all
-    tests with its mark pass on Coterie;
-  - `tested here`: all tests with its mark pass, and none is recorded on Kafka;
+The status of a fact of docs/facts.tsv:
+  - `proven`: a test with its mark runs on Coterie and on Apache Kafka;
+  - `tested here`: all tests with its mark run on Coterie only;
   - `different`: docs/deviations.tsv has the reason why Coterie differs;
   - `open`: none of these.
-A fact of docs/deviations.tsv that has a test, or that a tested fact refers to, is an
-error, and so is a deviation without a reason.
+The marks are read from the sources of the tests, and from the titles of scenarios;
+`make test` and `make interop` make sure that these tests pass. A fact of
+docs/deviations.tsv that has a test, or that a tested fact refers to, is an error, and
+so is a deviation without a reason.
 
-The page counts facts by area and by section; docs/conformance/ has one page of rows for
-each letter of the fact list. `make conformance` writes all of them from the outcomes of
-`pytest --fact-results=FILE`. `make test` ends with `--check`, which compares only the
-status of each fact: renaming or adding a test does not make a page stale, a changed
-status does. Facts with a skipped test (kcat is not installed, for example) are left out
-of that comparison.
+`make conformance` writes the page; a test fails when it is out of date. `make docs`
+adds a page of all facts for each letter to the docs site.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import ast
 import re
 import sys
-import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from tools.kafka_runs import RUNS, Outcomes, Run, read_runs, test_name
+from typing import Final, NamedTuple, TypeAlias
 
 ROOT: Final = Path(__file__).parent.parent
+TESTS: Final = ROOT / "tests"
+SCENARIOS: Final = TESTS / "scenarios"
 FACTS: Final = ROOT / "docs" / "facts.tsv"
 DEVIATIONS: Final = ROOT / "docs" / "deviations.tsv"
-PAGE: Final = ROOT / "docs" / "conformance.md"
-ROWS: Final = ROOT / "docs" / "conformance"
-RESULTS: Final = ROOT / "build" / "facts.json"
-
 MUTANTS: Final = ROOT / "docs" / "mutants.tsv"
-NAMED_MUTANTS: Final = ROOT / "mutation" / "facts"
+PAGE: Final = ROOT / "docs" / "conformance.md"
+
+RUN_ON_KAFKA: Final = (
+    "tests/client/test_group_member_server.py",
+    "tests/client/test_classic_member_server.py",
+    "tests/gateway/test_membership.py",
+    "tests/gateway/test_adoption.py",
+    "tests/gateway/test_mirror.py",
+    "tests/gateway/test_transactions_clients.py",
+    "tests/operations/test_operations_on_server.py",
+)
+"""Tests outside of tests/interop that `make interop` runs on Apache Kafka."""
+ON_KAFKA: Final = ("tests/interop/", *RUN_ON_KAFKA)
+"""The start of the names of tests that run on Apache Kafka, too."""
 
 PROVEN: Final = "proven"
 TESTED: Final = "tested here"
 DIFFERENT: Final = "different"
 OPEN: Final = "open"
 STATUSES: Final = (PROVEN, TESTED, DIFFERENT, OPEN)
-UNCHECKED: Final = "-"
 FACT_ID: Final = re.compile(r"\b[A-K]\d*-\d+[a-z]?\b")
-COLUMNS: Final = (
-    "id",
-    "statement",
-    "status",
-    "compared with",
-    "source",
-    "mutant",
-    "tests or reason",
-)
-CLASSIC_RECORDS: Final = frozenset(
-    {
-        "E22-01a",
-        "E22-01b",
-        "E22-02",
-        "E22-04a",
-        "E22-04b",
-        "E22-05",
-        "E22-06a",
-        "E22-06b",
-        "E22-06c",
-        "E22-06d",
-        "E22-06e",
-        "E22-06f",
-        "E22-32a",
-        "E22-32b",
-        "E22-32c",
-        "E22-46",
-        "E22-47a",
-        "E22-47b",
-    }
-)
+COLUMNS: Final = ("id", "statement", "status", "compared with", "source", "shown by")
 TESTS_SHOWN_MAX: Final = 3
-SENTENCES_MAX: Final = 20
+
+Marks: TypeAlias = Mapping[str, Mapping[str, bool]]
+"""By fact: its tests, and whether each runs on Apache Kafka."""
 
 
 class ConformanceError(Exception):
@@ -114,95 +88,104 @@ class Fact(NamedTuple):
         return self.id[0]
 
 
-class Area(NamedTuple):
-    """A named group of facts, by section numbers and optionally by ids."""
+class Subject(NamedTuple):
+    """A KIP, API or command: the sections of its facts, and where its tests are."""
 
     name: str
     sections: str
-    only: frozenset[str] = frozenset()
+    tests: str
 
     def holds(self, fact: Fact) -> bool:
-        """Return whether a fact belongs to the area."""
-        if not re.fullmatch(self.sections, fact.section_number):
-            return False
-        return not self.only or fact.id in self.only
+        """Return whether a fact belongs to it."""
+        return re.fullmatch(self.sections, fact.section_number) is not None
 
 
-AREAS: Final = (
-    Area("A KIP-88, OffsetFetch", r"A\.\d+"),
-    Area("A.6, A.7 its client and tool", r"A\.[67]"),
-    Area("B KIP-699, FindCoordinator in batches", r"B\.\d+"),
-    Area("C KIP-181, DescribeGroups, and the tool", r"C\.\d+"),
-    Area("D KIP-229, DeleteGroups, and OffsetDelete", r"D\.\d+"),
-    Area("E KIP-848, all of E1 to E31", r"E\d+.*"),
-    Area("E19 classic groups", r"E19"),
-    Area("E27 to E29 rights, lists, admin client and tool", r"E2[789]"),
-    Area("E22 records of types 0 to 2", r"E22\.\d", only=CLASSIC_RECORDS),
-    Area("G what real clients need", r"G\.\d"),
-    Area("H edge cases of Kafka's own tests", r"H\.\d+"),
-    Area("H.4 to H.7 edge cases", r"H\.[4-7]"),
+SUBJECTS: Final = (
+    Subject("ApiVersions, versions and framing", r"G\..*|E30", "interop/exchanges"),
+    Subject("FindCoordinator: KIP-699", r"B\..*", "interop/exchanges"),
+    Subject(
+        "ConsumerGroupHeartbeat: KIP-848",
+        r"E[1-6](\..*)?|E7.*|H\.[123]|F.*",
+        "scenarios",
+    ),
+    Subject("sessions and rebalance timeouts", r"E8|H\.4", "scenarios/timers.txt"),
+    Subject("static members: KIP-345", r"E9|H\.5", "scenarios/static.txt"),
+    Subject("member ids: KIP-1082", r"E10", "interop/exchanges"),
+    Subject(
+        "assignors on the server", r"E1[12].*|H\.10", "broker/coordinator/assignors"
+    ),
+    Subject("client-side assignors: KIP-848", r"E13.*", "scenarios/client_side.txt"),
+    Subject("subscriptions by regular expression", r"E14", "scenarios/regexes.txt"),
+    Subject("changed topics", r"E15", "scenarios/epochs.txt"),
+    Subject("ConsumerGroupDescribe", r"E16", "scenarios/admin.txt"),
+    Subject("JoinGroup, SyncGroup, Heartbeat, LeaveGroup", r"E19", "interop/exchanges"),
+    Subject("migration of groups: KIP-848", r"E20.*|H\.8", "scenarios/migration.txt"),
+    Subject(
+        "OffsetCommit, OffsetFetch, TxnOffsetCommit",
+        r"E17|H\.6",
+        "scenarios/offsets.txt",
+    ),
+    Subject("OffsetFetch: KIP-88", r"A\.[2-5]", "interop/exchanges"),
+    Subject("OffsetDelete: KIP-496", r"D\.5", "scenarios/offsets.txt"),
+    Subject("DescribeGroups: KIP-181", r"C\.[123]", "interop/exchanges"),
+    Subject("ListGroups: KIP-518, KIP-848", r"E28|H\.7", "scenarios/admin.txt"),
+    Subject("DeleteGroups: KIP-229", r"D\.[123]", "scenarios/admin.txt"),
+    Subject("configs of groups and of the broker", r"E2[14]", "interop/exchanges"),
+    Subject("ACLs", r"E27", "interop/exchanges"),
+    Subject(
+        "kafka-consumer-groups: KIP-175",
+        r"A\.7|C\.[456]|D\.4|E29",
+        "cli/kafka_consumer_groups",
+    ),
+    Subject("clients: offsets, consumers, metrics", r"A\.6|E2[56]", "real_clients"),
+    Subject("records of __consumer_offsets", r"E22.*|H\.9", "broker/coordinator"),
+    Subject("loading, failover, durability", r"E23|I\.?", "broker/runtime"),
+    Subject("the log, read by the pipeline", r"K\.?", "pipeline"),
 )
+"""Every fact belongs to one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of a page: a fact, its status, and the tests or the reason."""
+_PAGE: Final = """\
+# Conformance
+
+Written by `make conformance`; do not edit. A fact is one checkable statement about
+Kafka's group coordinator, its clients or its tools. `docs/facts.tsv` has all of them,
+each with the place in Kafka 4.3.1 that shows it.
+
+- **proven**: a test shows it on Coterie and, in `make interop`, on Apache Kafka.
+- **here**: tests show it on Coterie only, as they need a clock that moves, a failure,
+  or the inside of the coordinator.
+- **different**: Coterie differs on purpose; **open**: no test shows it. See below.
+
+**{facts} facts: {totals}.**
+
+| KIP, API or command | facts | proven | here | different | open | `tests/` |
+|---|--:|--:|--:|--:|--:|---|
+{subjects}
+
+[Scenarios](../tests/scenarios/README.md) are the shortest way to read what is proven.
+The docs site (`make docs`) lists each fact with its tests.
+
+## What is different or open
+
+{gaps}
+
+## Tests that can fail
+
+`make mutants` changes the source at random places and runs the tests of the package:
+
+| package | mutants | killed | equivalent | seed | date |
+|---|--:|--:|--:|--:|---|
+{figures}
+"""
+
+
+class Row(NamedTuple):
+    """A fact, its status, and the tests or the reason."""
 
     fact: Fact
     status: str
     evidence: str
-    kafka: str = ""
-    """The version of the recorded run, of a proven fact."""
-
-
-class Figure(NamedTuple):
-    """One row of docs/mutants.tsv: mutants of a package, drawn by a seed."""
-
-    package: str
-    mutants: int
-    killed: int
-    equivalent: int
-    seed: str
-    date: str
-
-    @property
-    def share(self) -> str:
-        """The share killed of the mutants that are not equivalent, in per cent."""
-        different = self.mutants - self.equivalent
-        return f"{100 * self.killed / different:.1f}" if different else UNCHECKED
-
-
-class Mutants(NamedTuple):
-    """The facts with a named mutant, and the figures of mutation runs."""
-
-    named: frozenset[str]
-    figures: tuple[Figure, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What the statuses of facts are made of."""
-
-    facts: tuple[Fact, ...]
-    outcomes: Outcomes
-    deviations: Mapping[str, str]
-    runs: Mapping[str, Run]
-
-    def is_current(self, run: Run, tests: Iterable[str]) -> bool:
-        """Return whether a recorded test still has its mark.
-
-        Tests that need Apache's tools did not run here: `make interop` checks them.
-        """
-        marked = {test_name(test) for test in tests}
-        ran = {file_of(test) for each in self.outcomes.values() for test in each}
-        return any(
-            test in marked or file_of(f"tests/{test}") not in ran for test in run.tests
-        )
-
-
-def file_of(test: str) -> str:
-    """Return the file of a test."""
-    return test.partition("::")[0]
 
 
 def read_facts(text: str) -> tuple[Fact, ...]:
@@ -218,45 +201,97 @@ def read_deviations(text: str) -> dict[str, str]:
     return {fact: reason.strip() for fact, _, reason in lines}
 
 
-def read_mutants(figures: str, named: Iterable[str]) -> Mutants:
-    """Parse docs/mutants.tsv and the files of named mutants."""
-    rows = (line.split("\t") for line in figures.splitlines()[1:])
-    tables = (ids for text in named for ids in tomllib.loads(text))
-    return Mutants(
-        frozenset(fact.strip() for ids in tables for fact in ids.split(",")),
-        tuple(
-            Figure(package, int(mutants), int(killed), int(equivalent), *last)
-            for package, mutants, killed, equivalent, *last in rows
-        ),
-    )
+# Marks.
 
 
-def judge(inputs: Inputs) -> tuple[Row, ...]:
+def read_marks(tests: Path = TESTS) -> dict[str, dict[str, bool]]:
+    """Return the tests and scenarios that carry the mark of each fact."""
+    found: dict[str, dict[str, bool]] = {}
+    for path in sorted(tests.rglob("*.py")):
+        name = path.relative_to(tests.parent).as_posix()
+        text = path.read_text(encoding="utf-8")
+        if "mark.fact(" in text:
+            for fact, function in _marks_of(ast.parse(text), path):
+                test = f"{name.removeprefix('tests/')}::{function}"
+                found.setdefault(fact, {})[test] = name.startswith(ON_KAFKA)
+    for path in sorted((tests / "scenarios").glob("*.txt")):
+        for title, text in _scenarios(path.read_text(encoding="utf-8")):
+            everywhere = not re.search(r"^(only|not on Kafka)\b.*:", text, re.MULTILINE)
+            for fact in FACT_ID.findall(title):
+                files = found.setdefault(fact, {})
+                file = f"scenarios/{path.name}"
+                files[file] = everywhere or files.get(file, False)
+    return found
+
+
+def _marks_of(tree: ast.AST, path: Path, within: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each fact of a mark with the outermost function that has it.
+
+    A starred mark is of a table of cases in modules beside the test.
+    """
+    for node in ast.iter_child_nodes(tree):
+        name = within
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = within or node.name
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "fact"
+        ):
+            for each in node.args:
+                if isinstance(each, ast.Constant):
+                    yield str(each.value), name
+                elif path.parent != SCENARIOS:
+                    yield from ((fact, name) for fact in _facts_beside(path))
+        yield from _marks_of(node, path, name)
+
+
+def _facts_beside(path: Path) -> set[str]:
+    cases = (each for each in path.parent.glob("*_rows*.py"))
+    return {fact for each in cases for fact in FACT_ID.findall(each.read_text("utf-8"))}
+
+
+def _scenarios(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        title, _, lines = part.partition("\n")
+        yield title, lines
+
+
+# Statuses.
+
+
+def judge(
+    facts: Sequence[Fact], marks: Marks, deviations: Mapping[str, str]
+) -> tuple[Row, ...]:
     """Return the status of each fact.
 
     Raises:
         ConformanceError: An id is not in the fact list, a deviation has no reason, or
             tests show a deviation or a fact that refers to one.
     """
-    known = {fact.id for fact in inputs.facts}
-    named = (
-        ("a fact mark", inputs.outcomes),
-        ("docs/deviations.tsv", inputs.deviations),
-        ("docs/kafka-runs.tsv", inputs.runs),
-    )
-    for name, ids in named:
+    known = {fact.id for fact in facts}
+    for name, ids in (("a fact mark", marks), ("docs/deviations.tsv", deviations)):
         if unknown := sorted(set(ids) - known):
             raise ConformanceError(
                 f"{name} names {', '.join(unknown)}: docs/facts.tsv has no such row"
             )
-    if silent := sorted(f for f, reason in inputs.deviations.items() if not reason):
+    if silent := sorted(fact for fact, reason in deviations.items() if not reason):
         names = ", ".join(silent)
         raise ConformanceError(f"docs/deviations.tsv: {names} has no reason")
-    rows = tuple(judge_one(fact, inputs) for fact in inputs.facts)
+    rows = tuple(_judge_one(fact, marks, deviations) for fact in facts)
     for row in rows:
         if row.status in {PROVEN, TESTED}:
-            _refuse_deviation(row, inputs.deviations)
+            _refuse_deviation(row, deviations)
     return rows
+
+
+def _judge_one(fact: Fact, marks: Marks, deviations: Mapping[str, str]) -> Row:
+    if tests := marks.get(fact.id):
+        status = PROVEN if any(tests.values()) else TESTED
+        return Row(fact, status, _shown(tests))
+    if fact.id in deviations:
+        return Row(fact, DIFFERENT, deviations[fact.id])
+    return Row(fact, OPEN, "")
 
 
 def _refuse_deviation(row: Row, deviations: Mapping[str, str]) -> None:
@@ -273,252 +308,83 @@ def _refuse_deviation(row: Row, deviations: Mapping[str, str]) -> None:
             )
 
 
-def judge_one(fact: Fact, inputs: Inputs) -> Row:
-    """Return the status of one fact; failed and skipped tests prove nothing."""
-    tests = inputs.outcomes.get(fact.id, {})
-    if tests and all(outcome == "passed" for outcome in tests.values()):
-        run = inputs.runs.get(fact.id)
-        if run is not None and inputs.is_current(run, tests):
-            return Row(fact, PROVEN, shown({*tests, *run.tests}, run.tests), run.kafka)
-        return Row(fact, TESTED, shown(tests))
-    if fact.id in inputs.deviations:
-        return Row(fact, DIFFERENT, inputs.deviations[fact.id])
-    return Row(fact, OPEN, shown(tests) if tests else "")
-
-
-def shown(tests: Iterable[str], first: Iterable[str] = ()) -> str:
-    """Return up to three names of tests, those of `first` first."""
-    on_kafka = set(first)
-    names = {test_name(test) for test in tests}
-    ordered = sorted(names, key=lambda name: (name not in on_kafka, name))
+def _shown(tests: Mapping[str, bool]) -> str:
+    """Return up to three names of tests, those that run on Kafka first."""
+    ordered = sorted(tests, key=lambda name: (not tests[name], name))
     text = ", ".join(f"`{name}`" for name in ordered[:TESTS_SHOWN_MAX])
     more = len(ordered) - TESTS_SHOWN_MAX
     return f"{text} and {more} more" if more > 0 else text
 
 
-def render(rows: Sequence[Row], mutants: Mutants) -> str:
-    """Return the page of counts."""
-    parts = heading(rows), kills(rows, mutants), areas(rows), summary(rows)
-    return "\n".join([*(line for part in parts for line in part), ""])
+# Pages.
 
 
-def heading(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the introduction and the totals."""
+def render(rows: Sequence[Row], figures: str) -> str:
+    """Return the page of subjects; `figures` is the text of docs/mutants.tsv."""
     counts = Counter(row.status for row in rows)
-    yield "# Conformance"
-    yield ""
-    yield "Written by `make conformance`; do not edit. A fact is one checkable"
-    yield "statement about Kafka's group coordinator, its clients or its tools:"
-    yield ""
-    yield "- **proven**: a test shows it on Apache Kafka and on Coterie. `make interop`"
-    yield "  repeats these runs; `docs/kafka-runs.tsv` records them."
-    yield "- **tested here**: tests show it on Coterie; no run on Kafka is recorded."
-    yield "- **different**: Coterie differs on purpose, for the reason that is given."
-    yield "- **open**: no test shows it."
-    yield ""
-    totals = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-    yield f"**{len(rows)} facts: {totals}.**"
-    yield ""
-    checked = Counter(row.fact.checked for row in rows)
-    for version, count in sorted(checked.items(), reverse=True):
-        if version != UNCHECKED:
-            yield f"Compared with Kafka {version}, by source or broker: {count} facts;"
-            yield "each row names the place."
-    unchecked = [row.fact for row in rows if row.fact.checked == UNCHECKED]
-    if own := [fact for fact in unchecked if fact.source != UNCHECKED]:
-        yield f"Choices of Coterie, and fields of KIPs that Kafka lacks: {len(own)}."
-    if len(own) < len(unchecked):
-        yield f"Not yet compared, without a source: {len(unchecked) - len(own)}."
-    runs = Counter(row.kafka for row in rows if row.kafka)
-    for version, count in sorted(runs.items()):
-        yield f"Proven by runs on Kafka {version}: {count}."
-    yield ""
-    letters = sorted({row.fact.letter for row in rows})
-    links = ", ".join(f"[{each}](conformance/{each}.md)" for each in letters)
-    yield f"Every fact with its tests, by the letter of its id: {links}."
-    yield "`docs/facts.tsv` has the layer of each fact: W wire, S server, R records,"
-    yield "C client, L command line."
-    yield ""
-
-
-def kills(rows: Sequence[Row], mutants: Mutants) -> Iterator[str]:
-    """Yield how many facts have a named mutant, and the shares of mutants killed."""
-    tested = [row for row in rows if row.status in {PROVEN, TESTED}]
-    count = sum(row.fact.id in mutants.named for row in tested)
-    yield "## Tests that can fail"
-    yield ""
-    yield f"{count} of the {len(tested)} proven or tested facts have a named mutant: a"
-    yield "change of the source that breaks what the row states (`mutation/facts/`)."
-    yield "`python -m mutation --sample 60 --seed 7` draws rows and runs their own"
-    yield "tests on their mutants."
-    yield ""
-    if mutants.figures:
-        yield "| package | mutants | killed | equivalent | share | seed | date |"
-        yield "|---|--:|--:|--:|--:|--:|---|"
-        for figure in mutants.figures:
-            yield (
-                f"| {figure.package} | {figure.mutants} | {figure.killed} "
-                f"| {figure.equivalent} | {figure.share} % | {figure.seed} "
-                f"| {figure.date} |"
-            )
-        yield ""
-
-
-def areas(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the counts of each area."""
-    yield "## By area"
-    yield ""
-    yield from count_heading("area")
-    for area in AREAS:
-        yield count_line(area.name, [row for row in rows if area.holds(row.fact)])
-    yield ""
-
-
-def summary(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the counts of each section, in the order of the facts."""
-    yield "## By section"
-    yield ""
-    yield from count_heading("section")
-    for section, members in groupby(rows, key=lambda row: row.fact.section):
-        yield count_line(section, list(members))
-    yield ""
-
-
-def count_heading(first: str) -> tuple[str, str]:
-    """Return the header lines of a table of counts."""
-    return (
-        f"| {first} | facts | {' | '.join(STATUSES)} |",
-        "|---" + "|--:" * (1 + len(STATUSES)) + "|",
+    return _PAGE.format(
+        totals=", ".join(f"{counts[status]} {status}" for status in STATUSES),
+        facts=len(rows),
+        subjects="\n".join(_subject_line(subject, rows) for subject in SUBJECTS),
+        gaps="\n".join(_gap(row) for row in rows if row.status in {DIFFERENT, OPEN}),
+        figures="\n".join(
+            f"| {' | '.join(line.split(chr(9)))} |" for line in figures.splitlines()[1:]
+        ),
     )
 
 
-def count_line(name: str, rows: Sequence[Row]) -> str:
-    """Return how many facts of an area or section have each status, as a row."""
-    counts = Counter(row.status for row in rows)
-    cells = [cell(name), str(len(rows)), *(str(counts[status]) for status in STATUSES)]
-    return f"| {' | '.join(cells)} |"
+def _subject_line(subject: Subject, rows: Iterable[Row]) -> str:
+    statuses = [row.status for row in rows if subject.holds(row.fact)]
+    counts = [str(statuses.count(status) or "") for status in STATUSES]
+    where = f"`{subject.tests}`"
+    return f"| {' | '.join([subject.name, str(len(statuses)), *counts, where])} |"
 
 
-def render_rows(letter: str, rows: Sequence[Row], named: Collection[str]) -> str:
+def _gap(row: Row) -> str:
+    text = row.evidence or "no test shows it"
+    return f"- **{row.fact.id}** {row.status}. {row.fact.statement} *{text}*"
+
+
+def render_rows(letter: str, rows: Sequence[Row]) -> str:
     """Return the page of one letter's facts, a table for each section."""
     lines = [f"# Conformance: facts {letter}", ""]
-    lines += [
-        "Written by `make conformance`; do not edit. Counts and the meaning of each"
-    ]
-    lines += ["status are in [conformance.md](../conformance.md).", ""]
     chosen = [row for row in rows if row.fact.letter == letter]
     for section, members in groupby(chosen, key=lambda row: row.fact.section):
         lines += [f"## {section}", ""]
-        lines += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-        for row in members:
-            fact = row.fact
-            mutant = "yes" if fact.id in named else UNCHECKED
-            values = (fact.id, fact.statement, row.status, fact.checked, fact.source)
-            cells = [cell(each) for each in (*values, mutant, row.evidence)]
-            lines += [f"| {' | '.join(cells)} |"]
-        lines += [""]
+        lines += [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+        for fact, status, evidence in members:
+            texts = fact.id, fact.statement, status, fact.checked, fact.source, evidence
+            lines.append(
+                f"| {' | '.join(each.replace('|', '&#124;') for each in texts)} |"
+            )
+        lines.append("")
     return "\n".join(lines)
 
 
-def write_pages(rows: Sequence[Row]) -> None:
-    """Write the page of counts and the pages of rows."""
-    mutants = read_mutants(
-        MUTANTS.read_text(encoding="utf-8") if MUTANTS.exists() else "",
-        [path.read_text(encoding="utf-8") for path in NAMED_MUTANTS.glob("*.toml")],
-    )
-    ROWS.mkdir(exist_ok=True)
-    PAGE.write_text(render(rows, mutants), encoding="utf-8")
-    for letter in {row.fact.letter for row in rows}:
-        text = render_rows(letter, rows, mutants.named)
-        (ROWS / f"{letter}.md").write_text(text, encoding="utf-8")
-
-
-def cell(text: str) -> str:
-    """Escape text for a cell of a table."""
-    return text.replace("|", "\\|")
-
-
-def statuses(pages: str) -> dict[str, str]:
-    """Parse the status of each fact from the text of written pages."""
-    lines = (re.split(r"(?<!\\)\|", line) for line in pages.splitlines())
-    wide = (cells for cells in lines if len(cells) == len(COLUMNS) + 2)
-    return {
-        cells[1].strip(): cells[3].strip()
-        for cells in wide
-        if cells[3].strip() in STATUSES
-    }
-
-
-def stale(pages: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]:
-    """Return one sentence for each fact whose written status is out of date."""
-    written = statuses(pages)
-    unsettled = {
-        fact for fact, tests in outcomes.items() if "skipped" in tests.values()
-    }
-    return tuple(
-        f"{row.fact.id}: the page says {written.get(row.fact.id, 'nothing')}, "
-        f"the tests say {row.status}"
-        for row in rows
-        if written.get(row.fact.id) != row.status and row.fact.id not in unsettled
+def read_rows() -> tuple[Row, ...]:
+    """Return all facts of the repository. Raises ConformanceError."""
+    return judge(
+        read_facts(FACTS.read_text(encoding="utf-8")),
+        read_marks(),
+        read_deviations(DEVIATIONS.read_text(encoding="utf-8")),
     )
 
 
-def missing(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the facts of all areas that are open, one fact per line."""
-    for row in rows:
-        if row.status == OPEN and any(area.holds(row.fact) for area in AREAS):
-            yield f"{row.fact.id}\t{row.fact.statement}"
+def pages() -> dict[str, str]:
+    """Return the text of the page of each letter."""
+    rows = read_rows()
+    letters = sorted({row.fact.letter for row in rows})
+    return {letter: render_rows(letter, rows) for letter in letters}
 
 
-def check(rows: Sequence[Row], outcomes: Outcomes) -> int:
-    """Compare the pages with the outcomes; return the exit code."""
-    if not PAGE.exists():
-        print("docs/conformance.md does not exist: run `make conformance`.")
-        return 1
-    pages = [path.read_text(encoding="utf-8") for path in sorted(ROWS.glob("*.md"))]
-    sentences = stale("\n".join(pages), rows, outcomes)
-    print("\n".join(sentences[:SENTENCES_MAX]), end="\n" if sentences else "")
-    if sentences:
-        print(f"docs/conformance.md is out of date on {len(sentences)} facts: run")
-        print("`make conformance`, review what changed, and commit it.")
-    return bool(sentences)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the pages; return 0 if they are up to date, 1 if stale, 2 for
-    invalid inputs.
-    """
-    parser = argparse.ArgumentParser(prog="tools.conformance", description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="compare the statuses without writing pages",
-    )
-    parser.add_argument(
-        "--missing", action="store_true", help="list the facts that are open"
-    )
-    options = parser.parse_args(arguments)
-    outcomes = json.loads(options.results.read_text(encoding="utf-8"))
+def main() -> int:
+    """Write the page; return 2 for contradictory inputs."""
     try:
-        rows = judge(
-            Inputs(
-                read_facts(FACTS.read_text(encoding="utf-8")),
-                outcomes,
-                read_deviations(DEVIATIONS.read_text(encoding="utf-8")),
-                read_runs(RUNS.read_text(encoding="utf-8")),
-            )
-        )
+        rows = read_rows()
     except ConformanceError as error:
-        print(f"conformance: {error}", file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 2
-    if options.check:
-        return check(rows, outcomes)
-    if options.missing:
-        print("\n".join(missing(rows)))
-        return 0
-    write_pages(rows)
-    print("\n".join(areas(rows)))
+    PAGE.write_text(render(rows, MUTANTS.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from mkdocs.structure.files import File
 
+from tools.conformance import pages
 from tools.docs_reference import generated
 
 ROOT: Final = Path(__file__).parent.parent
@@ -44,6 +46,7 @@ def on_config(config: Any) -> Any:
     docs = Path(config["docs_dir"])
     known = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     known |= {page for name, page in ROOT_PAGES.items() if (ROOT / name).exists()}
+    known |= set(_conformance_pages())
     listed = set(_paths(config["nav"]))
     extra = sorted(each for each in known - listed if each.startswith(KIT))
     config["nav"] = _existing(config["nav"], known)
@@ -54,12 +57,19 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add a page for each file of ROOT_PAGES."""
+    """Add a page for each file of ROOT_PAGES, and those of all facts."""
     for name, page in ROOT_PAGES.items():
         if (ROOT / name).exists():
             text = _rebased((ROOT / name).read_text("utf-8"))
             files.append(File.generated(config, page, content=text))
+    for page, text in _conformance_pages().items():
+        files.append(File.generated(config, page, content=text))
     return files
+
+
+@cache
+def _conformance_pages() -> dict[str, str]:
+    return {f"conformance/{letter}{MD}": text for letter, text in pages().items()}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -29,10 +29,7 @@ BANNED: Final[Mapping[str, str]] = {
 EXEMPT: Final = frozenset(
     {"tools/language.py", "tests/tools/test_language.py", "docs/facts.tsv", "LICENSE"}
 )
-"""Files that list the words, the facts, which quote the KIPs, and the licence.
-
-The pages of docs/conformance/ repeat the facts, so they are exempt too.
-"""
+"""Files that list the words, the facts, which quote the KIPs, and the licence."""
 
 FIRST_WORDS: Final = frozenset(
     {"a", "all", "an", "each", "every", "how", "the", "what", "when", "where"}
@@ -51,13 +48,13 @@ PRIVATE_CITATIONS: Final = re.compile(
 )
 CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")
 CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3}[a-z]?)(?![\w-])")
-OTHER_FACTS: Final = ("tests/tools/", "tests/mutation/", "docs/conformance/")
+OTHER_FACTS: Final = ("tests/tools/", "tests/mutation/")
 CITED_DECISION: Final = re.compile(r"\bdecisions? (\d{4})\b")
 
 
 def banned_words(source: Source) -> Iterator[Finding]:
     """Refuse words with a standard replacement, in text and in names."""
-    if source.path in EXEMPT or source.path.startswith("docs/conformance/"):
+    if source.path in EXEMPT:
         return
     for number, line in enumerate(source.lines, start=1):
         for match in _BANNED_PATTERN.finditer(line):

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from mutation.named import InvalidMutant, problems, read_mutants
 from tools import language, structure
 from tools.sources import Finding, Function, Source, read_sources
 
@@ -65,7 +64,6 @@ MACHINE_PATHS: Final = re.compile(
     r"|py" + r"pi\.org|python" + r"hosted\.org|--(extra-)?index-url|--find" + r"-links"
     r"|crates\.io|npm" + r"js\.org|farm-(bench|studio)"
 )
-NAMED_MUTANTS: Final = re.compile(r"mutation/facts/\w+\.toml")
 TEXT_MODE: Final = re.compile(r"[rwax]t?\+?")
 LINKS: Final = re.compile(r"\]\(([^)#]+)[^)]*\)")
 
@@ -207,30 +205,12 @@ def mirrored_tests(sources: Iterable[Source]) -> Iterator[Finding]:
             yield source.finding(1, "tests mirror src", advice)
 
 
-def named_mutants_apply(sources: Iterable[Source]) -> Iterator[Finding]:
-    """Refuse named mutants of facts that do not apply to the sources."""
-    texts = {source.path: source.text for source in sources}
-    mutants = []
-    for path in sorted(texts):
-        if NAMED_MUTANTS.fullmatch(path):
-            try:
-                mutants += read_mutants({path: texts[path]})
-            except InvalidMutant as error:
-                yield Finding(path, 1, "named mutant", str(error))
-    for mutant, advice in problems(mutants, texts):
-        lines = texts[mutant.origin].splitlines()
-        heads = [at for at, line in enumerate(lines) if f'["{mutant.ids}"]' in line]
-        line = heads[0] + 1 if heads else 1
-        yield Finding(mutant.origin, line, "named mutant", f"{mutant.ids}: {advice}")
-
-
 TREE_RULES: Final[tuple[Callable[[Sequence[Source]], Iterator[Finding]], ...]] = (
     decisions_listed,
     links_resolve,
     assertions,
     module_structure,
     mirrored_tests,
-    named_mutants_apply,
     language.citations_resolve,
 )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import topic_id
-from tests.scenarios.play import _WHO, Act, Play, partitions
+from tests.broker.coordinator.requests import topic_id
+from tests.scenarios.play import _WHO, NEEDS, Act, Play, partitions
+from tests.scenarios.players import SHARD, Need
 
 OFFERED = m.ClientAssignor(
     name="mine", minimum_version=0, maximum_version=1, metadata_version=1
@@ -74,3 +75,4 @@ LINES: list[tuple[str, Act]] = [
     (r"-> the input for (?P<epoch>\d+)", handed),
 ]
 """Lines in the form of `play.LINES`."""
+NEEDS[joins] = Need(SHARD, "client-side assignors are private")

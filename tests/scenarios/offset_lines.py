@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coterie.broker.coordinator.classic.group import GroupState
 from coterie.wire.error_codes import ErrorCode
 from tests.scenarios.play import _WHO, Act, Play, words
 
-DAY_MS = 86_400_000
 
-
-def _partition(text: str) -> tuple[str, int]:
+def partition_of(text: str) -> tuple[str, int]:
     """Parse "foo-1" as a topic and a partition."""
     topic, _, number = text.strip().rpartition("-")
     return topic, int(number)
@@ -22,7 +19,7 @@ def _wanted(text: str) -> dict[str, list[int]]:
     """Parse "foo-0, foo-1" as topics and their partitions."""
     found: dict[str, list[int]] = {}
     for each in words(text):
-        topic, number = _partition(each)
+        topic, number = partition_of(each)
         found.setdefault(topic, []).append(number)
     return found
 
@@ -54,9 +51,9 @@ def commits(
     named: dict[tuple[str, int], Any] = {}
     for each in words(offsets):
         partition, _, offset = each.partition(" = ")
-        named[_partition(partition)] = {"committed_offset": int(offset)}
+        named[partition_of(partition)] = {"committed_offset": int(offset)}
     if length is not None and about is not None:
-        named[_partition(about)]["committed_metadata"] = "x" * int(length)
+        named[partition_of(about)]["committed_metadata"] = "x" * int(length)
     fields: dict[str, Any] = {
         "group_id": play.driver.group_id,
         "member_id": _name(play, who),
@@ -115,15 +112,6 @@ def deletes(play: Play, some: str) -> None:
         _answers(play, codes)
 
 
-def are_swept(play: Play, days: str | None) -> None:
-    play.driver.sweep(int(days or 0) * DAY_MS)
-
-
-def resigns(play: Play) -> None:
-    for group in play.driver.groups.values():
-        group.state = GroupState.DEAD
-
-
 # Expectations.
 
 
@@ -132,25 +120,14 @@ def each_answered(play: Play, offsets: str) -> None:
     if offsets != "no offsets":
         for each in words(offsets):
             partition, _, answer = each.partition(" ")
-            wanted[_partition(partition)] = answer
+            wanted[partition_of(partition)] = answer
     assert not play.sent
     assert play.answers == wanted, play.answers
 
 
 def committed(play: Play, partition: str, offset: str) -> None:
-    stored = play.driver.state.offsets.stored
-    found = stored.get(play.driver.group_id, *_partition(partition))
-    assert (None if found is None else found.offset) == (
-        None if offset == "nothing" else int(offset)
-    )
-
-
-def expires(play: Play, partition: str, ms: str) -> None:
-    stored = play.driver.state.offsets.stored
-    found = stored.get(play.driver.group_id, *_partition(partition))
-    assert found is not None
-    assert found.expire_timestamp_ms == play.driver.now_ms + int(ms)
-    assert [record.value_version for record in play.driver.wrote] == [1]
+    found = play.driver.committed(*partition_of(partition))
+    assert found == (None if offset == "nothing" else int(offset)), found
 
 
 _PARTITION = r"\w+-\d+"
@@ -172,10 +149,7 @@ LINES: list[tuple[str, Act]] = [
         fetches,
     ),
     (rf"an admin deletes the offsets of (?P<some>{_SOME})", deletes),
-    (r"offsets expire( after (?P<days>\d+) days)?", are_swept),
-    (r"the server resigns", resigns),
     (rf"-> (?P<offsets>no offsets|{_ANSWER}(, {_ANSWER})*)", each_answered),
     (rf"committed (?P<partition>{_PARTITION}) is (?P<offset>\d+|nothing)", committed),
-    (rf"(?P<partition>{_PARTITION}) expires after (?P<ms>\d+) ms", expires),
 ]
 """Lines in the form of `play.LINES`."""

@@ -1,29 +1,24 @@
 """Play a scenario: each line is an action or an expectation.
 
 `LINES` at the end of this file are the possible lines; tests/scenarios/README.md
-describes them. A scenario is played on a whole shard with a simulated clock, by
-`GroupDriver`, which checks the state's invariants after every line.
+describes them. A `Player` executes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from coterie.broker.coordinator.consumer.member import Member
-from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
-from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.consumer.groups import (
-    GroupDriver,
-    received_assignment,
-    topic_id,
-)
-from tests.broker.coordinator.driver import Sent, Topics
+from tests.broker.coordinator.consumer.groups import received_assignment
+from tests.broker.coordinator.driver import Sent
+from tests.scenarios.players import KIT, Need
 
 TIMEOUT_MS = 10_000
+ON_KAFKA = "on Kafka: "
 
 
 def partitions(text: str) -> dict[str, list[int]]:
@@ -49,7 +44,8 @@ def words(text: str) -> list[str]:
 class Play:
     """The driver and the named members of one scenario."""
 
-    driver: GroupDriver = field(default_factory=lambda: GroupDriver(topics=Topics({})))
+    driver: Any
+    """A `Player`; lines that only one of them can play need its own methods."""
     sent: Sent | None = None
     requests: dict[str, Sent] = field(default_factory=dict)
     """The last request of each classic member; it may be pending."""
@@ -64,34 +60,20 @@ class Play:
 
     def line(self, text: str) -> None:
         """Execute one line of the scenario."""
-        for pattern, act in LINES:
-            if (found := re.fullmatch(pattern, text)) is not None:
-                act(self, **found.groupdict())
-                return
-        raise AssertionError(f"unknown line: {text}")
+        act, values = _act_of(text)
+        act(self, **values)
 
     # Actions.
 
-    def topics(self, sizes: str, silent: str | None = None) -> None:
-        topics, changed, made = self.driver.topics, [], []
-        for each in words(sizes):
-            name, count = each.split()
-            changed.append(name)
-            if name not in topics.counts:
-                made.append(name)
-            topics.counts[name] = int(count)
-        topics.version += 1
-        if silent is None:
-            self.driver.fire(TopicsChanged(changed, made))
+    def topics(self, sizes: str) -> None:
+        named = (each.split() for each in words(sizes))
+        self.driver.set_topics({name: int(count) for name, count in named})
 
     def topic_is_deleted(self, name: str) -> None:
-        del self.driver.topics.counts[name]
-        self.driver.topics.version += 1
-        self.driver.fire(TopicsChanged((name,)))
-        self.driver.fire(TopicsDeleted((DeletedTopic(name, topic_id(name)),)))
+        self.driver.delete_topic(name)
 
-    def broadcasts_no_change(self) -> None:
-        self.driver.fire(TopicsChanged(()))
+    def regexes_are_resolved(self) -> None:
+        self.driver.resolve_regexes()
 
     def send(self, who: str, epoch: int, **fields: Any) -> None:
         fields = {**fields, **self.odd}
@@ -145,20 +127,7 @@ class Play:
         self.driver.advance(round(float(seconds) * 1000))
 
     def restarts(self) -> None:
-        """Restart the coordinator: load the log into another shard."""
-        loaded = self.driver.reloaded()
-        fresh = GroupDriver(
-            shard=loaded.shard,
-            settings=self.driver.settings,
-            topics=self.driver.topics,
-            now_ms=self.driver.now_ms,
-            group_id=self.driver.group_id,
-        )
-        fresh.configs, fresh.scripted = self.driver.configs, self.driver.scripted
-        fresh.timers, fresh._due = loaded.timers, loaded._due
-        fresh.history, fresh.log = loaded.history, loaded.log
-        fresh.origins = loaded.origins
-        self.driver = fresh
+        self.driver = self.driver.restarted()
 
     # Expectations.
 
@@ -189,56 +158,39 @@ class Play:
 
     def wrote(self, records: str) -> None:
         wanted = [] if records == "nothing" else records.split()
-        assert self.driver.wrote_types == wanted, self.driver.wrote_types
+        found = self.driver.wrote_types
+        if not self.driver.exact_order:
+            wanted, found = sorted(wanted), sorted(found)
+        assert found == wanted, found
 
     def group(self, state: str, epoch: str, target: str | None = None) -> None:
-        group = self.driver.group
-        found = (group.state.value, group.epoch, group.assignment_epoch)
+        found = self.driver.consumer_group()
         assert found == (state, int(epoch), int(target or epoch)), found
 
     def no_group(self) -> None:
-        assert self.driver.state.group(self.driver.group_id) is None
+        assert not self.driver.exists()
 
     def member(self, who: str, state: str, epoch: str, pending: str | None) -> None:
-        member: Member = self.driver.member(self.ids.get(who, who))
-        assert member.state.name.startswith(state), member.state
-        assert member.epoch == int(epoch), member.epoch
-        found = {
-            topic.rstrip(b"\0").decode(): sorted(some)
-            for topic, some in member.pending_revocation.items()
-        }
-        assert found == partitions(pending or ""), found
+        found = self.driver.member_view(self.ids.get(who, who))
+        assert found.state.startswith(state), found.state
+        assert found.epoch == int(epoch), found.epoch
+        assert found.pending == partitions(pending or ""), found.pending
 
     def members(self, names: str) -> None:
         wanted = sorted(self.ids.get(name, name) for name in words(names))
-        group = self.driver.state.group(self.driver.group_id)
-        assert group is not None
-        assert sorted(group.members) == wanted
-
-    def timer(self, kind: str, who: str, seconds: str | None = None) -> None:
-        key = kind, self.driver.group_id, self.ids.get(who, who)
-        timer = self.driver.timers.get(key)
-        if seconds is None:
-            assert timer is None, timer
-        else:
-            assert timer is not None
-            left_ms = timer.fires_at_ms - self.driver.now_ms
-            assert left_ms == round(float(seconds) * 1000), left_ms
+        found = self.driver.member_ids()
+        assert found == wanted, found
 
 
 _WHO = r"(?P<who>[a-z]\w*)"
 Act = Callable[..., None]
 _TOPICS = r"(?P<topics>[\w, ]+?)"
-_KIND = r"(?P<kind>session|rebalance|join|sync)"
 _REGEX = r"/(?P<regex>[^/]*)/"
 _AS = r"( as (?P<instance>\w+))?"
 LINES: list[tuple[str, Act]] = [
-    (
-        r"topics? (?P<sizes>\w+ \d+(, \w+ \d+)*)(?P<silent>, without a broadcast)?",
-        Play.topics,
-    ),
+    (r"topics? (?P<sizes>\w+ \d+(, \w+ \d+)*)", Play.topics),
     (r"topic (?P<name>\w+) is deleted", Play.topic_is_deleted),
-    (r"the catalog broadcasts no change", Play.broadcasts_no_change),
+    (r"the regular expressions are matched", Play.regexes_are_resolved),
     (
         rf"{_WHO} joins {_TOPICS}( and {_REGEX})?{_AS}( by (?P<assignor>\w+))?",
         Play.joins,
@@ -268,22 +220,83 @@ LINES: list[tuple[str, Act]] = [
         Play.member,
     ),
     (r"its members are (?P<names>[\w, ]+)", Play.members),
-    (rf"the {_KIND} of {_WHO} ends in (?P<seconds>[\d.]+) s", Play.timer),
-    (rf"no {_KIND} of {_WHO} ends", Play.timer),
 ]
 
 
-def lines_of(text: str) -> Mapping[str, list[str]]:
-    """Return the lines of each scenario by its title line, "== H-20 ..."."""
-    scenarios: dict[str, list[str]] = {}
-    lines: list[str] = []
+NEEDS: dict[Act, Need] = {
+    Play.passes: Need(KIT, "the clock moves"),
+    Play.restarts: Need(KIT, "the server restarts"),
+}
+"""The lines that not all players can play. Other modules add theirs."""
+
+
+@dataclass
+class Scenario:
+    """A named list of lines."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    only: Need | None = None
+    """The players, unless they are all, and the reason."""
+    not_on_kafka: str = ""
+    """The reason why Apache Kafka does not play it."""
+
+    @property
+    def facts(self) -> list[str]:
+        return re.findall(r"\b[A-H]\d*-\d+[a-z]?\b", self.title)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of the server."""
+        pattern = r"the server's (\S+) is (\S+)"
+        found = (re.fullmatch(pattern, line) for line in self.lines)
+        return {each[1]: each[2] for each in found if each is not None}
+
+    def play(self, play: Play, *, on_kafka: bool = False) -> None:
+        """Play the lines; on Kafka, "on Kafka: LINE" replaces the line before it."""
+        for number, (line, after) in enumerate(pairwise([*self.lines, ""]), 1):
+            if line.startswith(ON_KAFKA):
+                continue
+            replaced = on_kafka and after.startswith(ON_KAFKA)
+            played = after.removeprefix(ON_KAFKA) if replaced else line
+            try:
+                play.line(played)
+            except AssertionError as error:
+                message = f"line {number}, {played!r}: {error}"
+                raise AssertionError(message) from error
+
+
+def read_scenarios(text: str) -> list[Scenario]:
+    """Parse a file of scenarios; each begins with its title, "== H-20 ..."."""
+    scenarios: list[Scenario] = []
     for raw in text.splitlines():
         line = raw.partition("#")[0].strip()
         if line.startswith("== "):
-            title = line.removeprefix("== ")
-            assert title not in scenarios, f"repeated scenario: {title}"
-            lines = scenarios.setdefault(title, [])
+            scenarios.append(Scenario(line.removeprefix("== ")))
         elif line:
             assert scenarios, f"a line before the first scenario: {line}"
-            lines.append(line)
+            _add_line(scenarios[-1], line)
     return scenarios
+
+
+def _add_line(scenario: Scenario, line: str) -> None:
+    if found := re.fullmatch(r"only (?P<players>[\w ]+): (?P<why>.+)", line):
+        scenario.only = Need(**found.groupdict())
+    elif found := re.fullmatch(r"not on Kafka: (?P<why>.+)", line):
+        scenario.not_on_kafka = found["why"]
+    else:
+        scenario.lines.append(line)
+
+
+def needs_of(scenario: Scenario) -> set[Need]:
+    """Return what the lines of a scenario need."""
+    lines = (line for line in scenario.lines if not line.startswith(ON_KAFKA))
+    acts = (_act_of(line)[0] for line in lines)
+    return {NEEDS[act] for act in acts if act in NEEDS}
+
+
+def _act_of(line: str) -> tuple[Act, dict[str, str]]:
+    for pattern, act in LINES:
+        if (found := re.fullmatch(pattern, line)) is not None:
+            return act, found.groupdict()
+    raise AssertionError(f"unknown line: {line}")

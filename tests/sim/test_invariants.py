@@ -12,7 +12,8 @@ from coterie.broker.coordinator.classic.group import ClassicGroup
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from sim import invariants
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 

@@ -1,8 +1,7 @@
-"""The results file holds every fact mark and its outcome, with and without xdist."""
+"""A mark names a fact that exists, and slow unit tests are reported."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -11,28 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-OUTCOMES = """
-import pytest
-
-@pytest.mark.fact("A-10", "A-11")
-def test_passes(): pass
-
-@pytest.mark.fact("A-11")
-@pytest.mark.parametrize("wrong", [True, False])
-def test_may_fail(wrong): assert not wrong
-
-@pytest.mark.fact("A-12")
-def test_is_skipped(): pytest.skip("not here")
-
-@pytest.fixture
-def broken():
-    yield
-    raise ValueError
-
-@pytest.mark.fact("A-13")
-def test_breaks_after_its_call(broken): pass
-"""
-
 OPTIONS = """
 [tool.pytest.ini_options]
 testpaths = ["tests"]
@@ -56,33 +33,13 @@ def project(tmp_path: Path) -> Path:
 
 def run_pytest(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--fact-results=out.json", *arguments],
+        [sys.executable, "-m", "pytest", *arguments],
         cwd=project,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", ["0", "2"])
-def test_outcomes_are_collected_in_any_number_of_processes(
-    project: Path, processes: str
-) -> None:
-    (project / "tests" / "test_some.py").write_text(OUTCOMES)
-    run_pytest(project, "-n", processes)
-    name = "tests/test_some.py::"
-    assert json.loads((project / "out.json").read_text()) == {
-        "A-10": {f"{name}test_passes": "passed"},
-        "A-11": {
-            f"{name}test_passes": "passed",
-            f"{name}test_may_fail[True]": "failed",
-            f"{name}test_may_fail[False]": "passed",
-        },
-        "A-12": {f"{name}test_is_skipped": "skipped"},
-        "A-13": {f"{name}test_breaks_after_its_call": "failed"},
-    }
 
 
 @pytest.mark.slow

@@ -11,11 +11,11 @@ ELSEWHERE = "tests/wire/test_codec.py::test_c"
 
 def test_a_repeated_run_has_only_its_own_failed_tests() -> None:
     failed = [IN_TESTS, IN_EXCHANGES, ELSEWHERE]
-    interop = Run((TESTS,), ("-n", "0"), "facts.json", apart=EXCHANGES)
+    interop = Run((TESTS,), ("-n", "0"), apart=EXCHANGES)
     assert interop.of_failed(failed) == interop._replace(tests=(IN_TESTS,))
-    exchanges = Run((EXCHANGES,), (), "facts.json")
+    exchanges = Run((EXCHANGES,), ())
     assert exchanges.of_failed(failed).tests == (IN_EXCHANGES,)
 
 
 def test_a_run_without_failed_tests_is_empty() -> None:
-    assert not Run((EXCHANGES,), (), "facts.json").of_failed([IN_TESTS]).tests
+    assert not Run((EXCHANGES,), ()).of_failed([IN_TESTS]).tests

@@ -253,24 +253,3 @@ def test_tests_named_after_no_module_are_reported() -> None:
     assert [(each.path, each.rule) for each in findings] == [
         (test.path, "tests mirror src")
     ]
-
-
-MUTANT = '["A-01"]\nfile = "a.py"\nold = "{}"\nnew = "2"\n'
-
-
-def mutant_findings(text: str) -> list[str]:
-    texts = {
-        "docs/facts.tsv": "id\tsection\nA-01\tA.1\n",
-        "mutation/facts/A.toml": text,
-        "src/coterie/a.py": "ONE = 1\n",
-    }
-    sources = [Source(path, text) for path, text in texts.items()]
-    return [str(finding) for finding in tidy.named_mutants_apply(sources)]
-
-
-def test_a_named_mutant_applies_to_the_sources() -> None:
-    assert mutant_findings(MUTANT.format("1")) == []
-    (finding,) = mutant_findings("\n" + MUTANT.format("3"))
-    assert finding.startswith("mutation/facts/A.toml:2: named mutant: A-01: `old`")
-    (finding,) = mutant_findings("A-01")
-    assert "A.toml is not valid TOML" in finding

@@ -95,18 +95,6 @@ def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.delete_group("").error == 0
 
 
-@pytest.mark.fact("H-110b", "D-19a")
-def test_a_member_of_a_deleted_group_cannot_commit(driver: ShardDriver) -> None:
-    [member_id] = stable_group(driver, 1)
-    leave(driver, member_id)
-    driver.delete_group()
-    answer = driver.commit(
-        {T0: 1}, member_id=member_id, generation_id_or_member_epoch=1
-    )
-    assert answer == {T0: 69}
-    assert driver.describe("g", 5).group_state == "Dead"
-
-
 def test_a_pending_member_of_a_deleted_group_is_unknown(driver: ShardDriver) -> None:
     response = driver.send(join_request()).response
     assert driver.delete_group().error == 0
@@ -133,17 +121,6 @@ def test_version_3_has_the_error_message(
 F0 = ("foo", 0)
 
 
-@pytest.mark.fact("H-110a", "D-14c")
-@pytest.mark.parametrize("version", range(4))
-def test_a_consumer_group_with_members_is_not_deleted(version: int) -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    assert driver.delete_group(version=version).error == 68
-    driver.join("n")
-    assert driver.delete_group(version=version).error == 68
-    assert set(driver.group.members) == {"m", "n"}
-
-
 def test_a_consumer_group_with_an_absent_static_member_is_not_deleted() -> None:
     driver = GroupDriver()
     driver.join("m", instance_id="i")
@@ -165,15 +142,3 @@ def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     driver.end_transaction(7, commit=True)
     assert driver.offsets() == {}
     assert not driver.reloaded().state.consumer_groups
-
-
-@pytest.mark.fact("H-110b", "D-19a")
-def test_a_member_of_a_deleted_consumer_group_cannot_commit() -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    driver.heartbeat("m", -1)
-    driver.delete_group()
-    committed = driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
-    assert committed == {F0: 69}
-    assert driver.describe("g", 5).group_state == "Dead"
-    assert driver.delete_group().error == 69

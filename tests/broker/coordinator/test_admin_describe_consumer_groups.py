@@ -13,7 +13,6 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import (
     ClassicMemberInfo,
     Member,
-    MemberState,
 )
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.result import Result
@@ -21,7 +20,8 @@ from coterie.errors import ApiError
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
 CLASSIC = ClassicMemberInfo(session_timeout_ms=10_000, protocols=(("range", b""),))
@@ -86,25 +86,6 @@ def test_without_a_preferred_assignor_the_first_configured_one_is_described(
 ) -> None:
     driver.join("m")
     assert describe(driver).assignor_name == "uniform"
-
-
-@pytest.mark.fact("E16-10")
-def test_partitions_pending_revocation_are_described_as_assigned(
-    driver: GroupDriver,
-) -> None:
-    driver.assigns({"m": {"foo": [0, 1, 2, 3], "bar": [0]}})
-    driver.join("m", ["foo", "bar"])
-    driver.assigns({"m": {"foo": [0, 1]}, "n": {"foo": [2, 3], "bar": [0]}})
-    driver.join("n", ["foo", "bar"])
-    driver.heartbeat("m", 1)
-    assert driver.member("m").state is MemberState.UNREVOKED_PARTITIONS
-    group = describe(driver)
-    assert group.group_state == "Reconciling"
-    first, second = sorted(group.members, key=lambda member: member.member_id)
-    assert partitions(first.assignment) == {"foo": [0, 1, 2, 3], "bar": [0]}
-    assert partitions(first.target_assignment) == {"foo": [0, 1]}
-    assert partitions(second.assignment) == {}
-    assert partitions(second.target_assignment) == {"foo": [2, 3], "bar": [0]}
 
 
 @pytest.mark.fact("E16-03")

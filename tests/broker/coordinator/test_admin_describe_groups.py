@@ -56,16 +56,6 @@ def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
     assert state_of(driver) == "PreparingRebalance"
 
 
-@pytest.mark.fact("H-118c", "C-21a")
-@pytest.mark.parametrize("version", range(6))
-def test_before_version_6_a_missing_group_is_described_as_dead(
-    driver: ShardDriver, version: int
-) -> None:
-    group = on_the_wire(driver.describe("gone", version), version)
-    assert (group.group_id, group.error_code) == ("gone", 0)
-    assert (group.group_state, group.members) == ("Dead", [])
-
-
 @pytest.mark.fact("C-21b")
 def test_version_6_returns_group_id_not_found_for_a_missing_group(
     driver: ShardDriver,
@@ -105,16 +95,6 @@ def members_without_bytes(group: Any) -> int:
         assert (member.member_metadata, member.member_assignment) == (b"", b"")
         assert member.client_id == "client"
     return len(group.members)
-
-
-@pytest.mark.fact("H-118b", "C-23a", "C-23b")
-def test_before_the_sync_members_have_no_metadata_or_assignment(
-    driver: ShardDriver,
-) -> None:
-    joining_group(driver, 2)
-    group = driver.describe()
-    assert members_without_bytes(group) == 2
-    assert (group.protocol_type, group.protocol_data) == ("consumer", "")
 
 
 @pytest.mark.fact("C-23a", "C-23b", "C-23c")

@@ -8,7 +8,7 @@ from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.coordinator.classic.members import join, leave, stable_group
+from tests.broker.coordinator.classic.members import join, stable_group
 from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.shard_driver import ShardDriver
 
@@ -25,25 +25,6 @@ def driver() -> ShardDriver:
 def listed(driver: ShardDriver, *states: str, types: tuple[str, ...] = ()) -> set[str]:
     request = m.ListGroupsRequest(states_filter=[*states], types_filter=[*types])
     return {group.group_id for group in driver.send(request).response.groups}
-
-
-@pytest.mark.fact("E28-05", "H-80c")
-def test_every_group_is_listed_with_state_and_type(driver: ShardDriver) -> None:
-    groups = driver.send(m.ListGroupsRequest()).response.groups
-    assert groups == [
-        m.ListedGroup(
-            group_id="simple",
-            protocol_type="",
-            group_state="Empty",
-            group_type="classic",
-        ),
-        m.ListedGroup(
-            group_id="g",
-            protocol_type="consumer",
-            group_state="Stable",
-            group_type="classic",
-        ),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -68,19 +49,6 @@ def test_groups_are_filtered_by_state(driver: ShardDriver) -> None:
     assert listed(driver, "Dead") == set()
 
 
-@pytest.mark.fact("E28-02", "H-115b")
-def test_filters_ignore_case(driver: ShardDriver) -> None:
-    assert listed(driver, "sTABLE") == {"g"}
-    assert listed(driver, types=("Classic",)) == {"g", "simple"}
-
-
-@pytest.mark.fact("E28-03", "H-115c")
-def test_an_unknown_state_or_type_matches_no_group(driver: ShardDriver) -> None:
-    assert listed(driver, "nonsense") == set()
-    assert listed(driver, types=("nonsense",)) == set()
-    assert listed(driver, "nonsense", "Stable") == {"g"}
-
-
 @pytest.mark.fact("E28-02", "E28-04")
 def test_groups_are_filtered_by_type(driver: ShardDriver) -> None:
     assert listed(driver, types=("consumer",)) == set()
@@ -99,14 +67,6 @@ def test_a_rebalancing_group_is_listed_in_its_phase(driver: ShardDriver) -> None
     assert listed(driver, "PreparingRebalance") == {"g"}
 
 
-@pytest.mark.fact("E28-05")
-def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) -> None:
-    leave(driver, *driver.groups["g"].members)
-    groups = driver.send(m.ListGroupsRequest()).response.groups
-    assert [group.protocol_type for group in groups] == ["", "consumer"]
-    assert listed(driver, "Empty") == {"g", "simple"}
-
-
 def test_an_error_response_lists_no_groups(driver: ShardDriver) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refusal = driver.shard.refuse(
@@ -123,18 +83,6 @@ def about(driver: GroupDriver, version: int = 5, **filters: list[str]) -> set[st
         f"{group.group_id} {group.group_type} {group.protocol_type} {group.group_state}"
         for group in response.groups
     }
-
-
-@pytest.mark.fact("E28-02", "H-116a", "H-116b")
-def test_a_consumer_group_is_listed_with_its_current_state() -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    assert about(driver) == {"g consumer consumer Stable"}
-    driver.join("n")
-    assert about(driver) == {"g consumer consumer Reconciling"}
-    for member_id in ("m", "n"):
-        driver.heartbeat(member_id, -1)
-    assert about(driver) == {"g consumer consumer Empty"}
 
 
 def test_a_group_without_a_current_target_is_assigning() -> None:

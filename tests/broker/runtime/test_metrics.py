@@ -14,7 +14,8 @@ from coterie.wire import messages as m
 from coterie.wire.schema import Message
 from tests.broker.coordinator.classic.members import leave
 from tests.broker.coordinator.consumer.classic_requests import classic_group
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 
 class Watched:

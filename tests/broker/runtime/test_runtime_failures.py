@@ -116,6 +116,18 @@ def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
     assert commit_error(answers[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+@pytest.mark.fact("H-96")
+@pytest.mark.pure
+def test_a_stable_fetch_behind_a_slow_write_gets_not_coordinator() -> None:
+    world = World()
+    skip_if_compiled(world.flusher)
+    world.flusher._start = lambda: None  # type: ignore[method-assign]
+    world.submit(commit_request("g", 5), "g")
+    answers = world.submit(fetch_request("g")._replace(require_stable=True), "g")
+    world.loop.advance(6)
+    assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_a_slow_write_that_succeeds_gets_one_response() -> None:
     world = World()
     start = world.flusher._start

@@ -18,6 +18,8 @@ from tests.interop.conftest import KINDS, Broker, brokers
 
 _GROUPS_ON_ALL_PARTITIONS: Final = 12
 """This many names of groups have hashes of each of the three log partitions."""
+KAFKA_ONLY: Final = tuple(kind for kind in KINDS if kind == "kafka")
+"""The parameter of `broker` for tests that run on Coterie elsewhere."""
 Connect: TypeAlias = Callable[[], WireClient]
 
 

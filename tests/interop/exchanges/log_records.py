@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from coterie.broker.runtime.shards import partition_for
 from coterie.wire import messages as m
-from coterie.wire.record_batch import decode_records, split_batches
+from coterie.wire.record_batch import LogRecord, decode_records, split_batches
 from tests.broker.server.harness import WireClient
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -37,6 +37,15 @@ def records_of(
     wire: WireClient, group: str, since: Position
 ) -> list[tuple[bytes, bytes | None]]:
     """Return keys and values of the group's records of offsets and metadata."""
+    return [
+        (record.key, record.value)
+        for record in read_log(wire, group, since)
+        if record.key is not None
+    ]
+
+
+def read_log(wire: WireClient, group: str, since: Position) -> list[LogRecord]:
+    """Return the group's records of offsets and metadata."""
     asked = m.FetchPartition(
         partition=since.partition,
         fetch_offset=since.offset,
@@ -49,7 +58,7 @@ def records_of(
     name = group.encode()
     named = len(name).to_bytes(2, "big") + name
     return [
-        (record.key, record.value)
+        record
         for header, batch in split_batches(found.records or b"")
         if not header.is_control
         for record in decode_records(batch, header)

@@ -19,11 +19,8 @@ from .members import (
     await_writes,
     describe_classic,
     join_classic,
-    join_consumer,
     join_request,
     leave_classic,
-    leave_consumer,
-    new_member_id,
     subscription,
 )
 
@@ -34,7 +31,6 @@ INVALID_GROUP_ID = 24
 UNKNOWN_MEMBER_ID = 25
 INVALID_SESSION_TIMEOUT = 26
 REBALANCE_IN_PROGRESS = 27
-FENCED_INSTANCE_ID = 82
 
 
 class Joined(NamedTuple):
@@ -216,20 +212,6 @@ def test_a_first_join_without_protocol_leaves_an_empty_group(
     assert described.protocol_type == ""
 
 
-@pytest.mark.fact("E20-44")
-def test_a_join_without_protocol_replaces_an_empty_consumer_group(
-    wire: WireClient, group: str
-) -> None:
-    member_id = new_member_id()
-    member = join_consumer(wire, group, member_id=member_id)
-    leave_consumer(wire, group, member.id)
-    response = wire.call(join_request(group, protocols=[]), 9)
-    assert response.error_code == INCONSISTENT_GROUP_PROTOCOL
-    await_writes(wire, group)
-    described = describe_classic(wire, group)
-    assert (described.error_code, described.group_state) == (0, "Empty")
-
-
 @pytest.mark.parametrize("version", [0, 5, 6, 9])
 def test_a_null_member_id_closes_the_connection(
     wire: WireClient, group: str, version: int
@@ -315,27 +297,6 @@ def test_the_errors_of_a_sync_have_an_order(wire: WireClient, group: str) -> Non
 # LeaveGroup.
 
 
-@pytest.mark.fact("E20-30")
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_member_of_a_consumer_group_may_leave_twice_in_one_request(
-    wire: WireClient, group: str, version: int
-) -> None:
-    first = join_consumer(wire, group)
-    second = join_consumer(wire, group, instance_id="i")
-    leaving = [
-        (first.id, None, 0),
-        (first.id, None, 0),
-        ("", "i", 0),
-        (second.id, "i", 0),
-        (second.id, None, 0),
-        ("x", "i", FENCED_INSTANCE_ID),
-        ("x", None, UNKNOWN_MEMBER_ID),
-        ("", None, UNKNOWN_MEMBER_ID),
-        ("", "", UNKNOWN_MEMBER_ID),
-    ]
-    assert _leave(wire, group, leaving, version) == leaving
-
-
 @pytest.mark.fact("E19-11", "E19-11b", "E19-11c")
 def test_a_member_of_a_classic_group_may_leave_once(
     connect: Connect, wire: WireClient, group: str
@@ -371,21 +332,6 @@ def _leave(
         (each.member_id, each.group_instance_id, each.error_code)
         for each in response.members
     ]
-
-
-@pytest.mark.fact("H-119a", "H-119b")
-@pytest.mark.parametrize("version", range(6))
-def test_the_error_of_an_unknown_group_is_that_of_its_members(
-    wire: WireClient, group: str, version: int
-) -> None:
-    request = m.LeaveGroupRequest(group_id=group, member_id="m")
-    if version >= 3:
-        request = m.LeaveGroupRequest(
-            group_id=group, members=[m.MemberIdentity(member_id="m")]
-        )
-    response = wire.call(request, version)
-    codes = [response.error_code, *(each.error_code for each in response.members)]
-    assert codes == ([0, UNKNOWN_MEMBER_ID] if version >= 3 else [UNKNOWN_MEMBER_ID])
 
 
 def test_a_leave_of_no_member_changes_nothing(wire: WireClient, group: str) -> None:

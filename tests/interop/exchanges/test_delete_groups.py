@@ -8,15 +8,12 @@ from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
-from .conftest import Connect
 from .members import (
     commit,
-    commit_errors,
     describe_classic,
     describe_consumer,
     join_classic,
     join_consumer,
-    join_request,
     leave_consumer,
 )
 from .test_offset_fetch import fetch
@@ -75,40 +72,6 @@ def test_the_empty_group_id_can_be_deleted(wire: WireClient, topic: str) -> None
     commit(wire, "", {(topic, 0): 5})
     assert delete(wire, "") == [("", 0)]
     assert delete(wire, "") == [("", GROUP_ID_NOT_FOUND)]
-
-
-@pytest.mark.fact("D-14c", "D-19a")
-def test_a_member_cannot_commit_to_its_deleted_consumer_group(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    member = join_consumer(wire, group, topic)
-    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
-    assert leave_consumer(wire, group, member.id).error_code == 0
-    assert delete(wire, group) == [(group, 0)]
-    errors = commit_errors(
-        wire, group, {(topic, 0): 5}, member_id=member.id, epoch=member.epoch
-    )
-    assert errors == {(topic, 0): GROUP_ID_NOT_FOUND}
-
-
-@pytest.mark.fact("D-14a")
-def test_a_classic_group_is_not_deleted_while_it_rebalances(
-    wire: WireClient, connect: Connect, group: str, topic: str
-) -> None:
-    first = join_classic(wire, group, topic)
-    second = connect()
-    required = second.call(join_request(group, topic), 9)
-    second.send(join_request(group, topic, member_id=required.member_id), 9)
-
-    def state() -> str:
-        return describe_classic(wire, group).group_state
-
-    eventually(lambda: state() == "PreparingRebalance", expected="a rebalance")
-    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
-    assert wire.call(join_request(group, topic, member_id=first.id), 9).error_code == 0
-    assert second.receive().error_code == 0
-    assert state() == "CompletingRebalance"
-    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
 
 
 @pytest.mark.fact("D-20")

@@ -62,22 +62,6 @@ def test_version_1_has_the_type_of_each_member(
         assert {each.member_id: each.member_type for each in found.members} == expected
 
 
-@pytest.mark.fact("E16-10")
-def test_partitions_to_revoke_are_described_as_assigned(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    members = Members(wire, group, topic)
-    members.join("a")
-    members.settle("a")
-    members.join("b")
-    told = members.beat("a", members.epoch(1))
-    assert [len(each) for each in members.assignments["a"].values()] == [1]
-    assert told.member_epoch == members.epoch(1)
-    assert members.owns("a") == {topic: [0, 1]}
-    assert members.targets("a") == members.assignments["a"]
-    assert members.owns("b") == {}
-
-
 @pytest.mark.fact("E16-11")
 def test_a_deleted_topic_is_left_out(
     wire: WireClient, group: str, new_topic: Callable[[str, int], str]

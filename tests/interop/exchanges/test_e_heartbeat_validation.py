@@ -19,7 +19,6 @@ JOIN: dict[str, Any] = {
     "topic_partitions": [],
 }
 STAY: dict[str, Any] = {"member_id": "m", "member_epoch": 5}
-OWNED = [m.TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
 
 
 def refused(
@@ -32,13 +31,6 @@ def refused(
 
 
 blanks = pytest.mark.parametrize("blank", ["", "  "])
-
-
-@blanks
-@pytest.mark.fact("E7-05")
-def test_a_blank_group_id_is_refused(wire: WireClient, blank: str) -> None:
-    refusal = refused(wire, {**JOIN, "group_id": blank})
-    assert refusal == (INVALID_REQUEST, "GroupId can't be empty.")
 
 
 @blanks
@@ -63,17 +55,6 @@ def test_a_blank_instance_id_or_rack_id_is_refused(
 
 
 @blanks
-@pytest.mark.fact("E7-08")
-@pytest.mark.parametrize("epoch", [1, -1])
-def test_a_heartbeat_of_version_0_needs_a_member_id_unless_it_joins(
-    wire: WireClient, group: str, epoch: int, blank: str
-) -> None:
-    fields = {**STAY, "group_id": group, "member_epoch": epoch, "member_id": blank}
-    refusal = refused(wire, fields, version=0)
-    assert refusal == (INVALID_REQUEST, "MemberId can't be empty.")
-
-
-@blanks
 @pytest.mark.fact("E7-15", "E10-02a")
 @pytest.mark.parametrize("epoch", [0, 1, -1, -2])
 def test_a_heartbeat_of_version_1_needs_a_member_id(
@@ -82,39 +63,6 @@ def test_a_heartbeat_of_version_1_needs_a_member_id(
     fields = {**JOIN, "group_id": group, "member_epoch": epoch, "member_id": blank}
     refusal = refused(wire, {**fields, "instance_id": "i"})
     assert refusal == (INVALID_REQUEST, "MemberId can't be empty.")
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        pytest.param(
-            {"rebalance_timeout_ms": -1},
-            "RebalanceTimeoutMs must be provided in first request.",
-            marks=pytest.mark.fact("E7-09"),
-        ),
-        pytest.param(
-            {"topic_partitions": None},
-            "TopicPartitions must be empty when (re-)joining.",
-            marks=pytest.mark.fact("E7-10"),
-        ),
-        pytest.param(
-            {"topic_partitions": OWNED},
-            "TopicPartitions must be empty when (re-)joining.",
-            marks=pytest.mark.fact("E7-10"),
-        ),
-        pytest.param(
-            {"subscribed_topic_names": None},
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null "
-            "when (re-)joining.",
-            marks=pytest.mark.fact("E7-11"),
-        ),
-    ],
-)
-def test_a_join_needs_all_fields(
-    wire: WireClient, group: str, changed: dict[str, Any], message: str
-) -> None:
-    refusal = refused(wire, {**JOIN, "group_id": group, **changed})
-    assert refusal == (INVALID_REQUEST, message)
 
 
 @pytest.mark.parametrize(
@@ -139,12 +87,6 @@ def test_a_join_with_a_subscription_is_accepted(
         **{**JOIN, "group_id": group, **subscription}
     )
     assert wire.call(request, 1).error_code == 0
-
-
-@pytest.mark.fact("E7-12")
-def test_a_temporary_leave_needs_an_instance_id(wire: WireClient, group: str) -> None:
-    refusal = refused(wire, {**STAY, "group_id": group, "member_epoch": -2})
-    assert refusal == (INVALID_REQUEST, "InstanceId can't be null.")
 
 
 @pytest.mark.fact("E7-13")

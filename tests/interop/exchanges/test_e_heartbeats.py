@@ -35,14 +35,6 @@ def members(wire: WireClient, group: str, topic: str) -> Members:
 # The group and the member of a heartbeat.
 
 
-@pytest.mark.fact("E7-21")
-def test_only_a_join_creates_a_group(members: Members) -> None:
-    assert members.beat("m", 5).error_code == GROUP_ID_NOT_FOUND
-    assert members.describe().error_code == GROUP_ID_NOT_FOUND
-    assert members.join("m").error_code == 0
-    assert members.describe().group_state == "Stable"
-
-
 @pytest.mark.fact("E7-21a")
 def test_a_heartbeat_to_a_classic_group_is_refused(
     members: Members, topic: str
@@ -88,25 +80,7 @@ def test_a_member_without_an_id_gets_a_uuid(members: Members) -> None:
     assert members.names() == {first, second}
 
 
-@pytest.mark.fact("E7-26")
-def test_a_heartbeat_of_an_unknown_member_is_refused(members: Members) -> None:
-    members.join("m")
-    sent = members.beat("n", members.epoch(1))
-    assert sent.error_code == UNKNOWN_MEMBER_ID
-
-
 # Member epochs.
-
-
-@pytest.mark.fact("E7-30", "E7-32")
-def test_a_greater_epoch_is_fenced_and_the_member_stays(
-    members: Members, topic: str
-) -> None:
-    members.join("m")
-    assert members.beat("m", members.epoch(2)).error_code == FENCED_MEMBER_EPOCH
-    assert members.names() == {"m"}
-    assert members.owns("m") == {topic: [0, 1]}
-    assert members.beat("m", members.epoch(1)).error_code == 0
 
 
 def revoked(members: Members, topic: str) -> int:
@@ -151,14 +125,6 @@ def test_an_epoch_before_the_previous_one_is_fenced(
     assert members.beat("m", members.epoch(2)).member_epoch == members.epoch(3)
     sent = members.beat("m", members.epoch(1), owned={topic: [kept]})
     assert sent.error_code == FENCED_MEMBER_EPOCH
-
-
-@pytest.mark.fact("E7-33")
-def test_a_member_may_join_again_at_any_epoch(members: Members, topic: str) -> None:
-    kept = revoked(members, topic)
-    again = members.join("m")
-    assert again.member_epoch == members.epoch(2)
-    assert members.assigned(again) == {topic: [kept]}
 
 
 # The fields of a member.
@@ -234,12 +200,6 @@ def test_the_preferred_assignor_computes_the_target(
 # The response.
 
 
-@pytest.mark.fact("E7-50")
-def test_a_join_gets_the_assignment(members: Members, topic: str) -> None:
-    assert members.assigned(members.join("m")) == {topic: [0, 1]}
-    assert members.assigned(members.join("m")) == {topic: [0, 1]}
-
-
 @pytest.mark.fact("E7-50a")
 @pytest.mark.parametrize(
     "missing",
@@ -301,15 +261,6 @@ def test_an_error_response_has_only_a_code_and_a_message(members: Members) -> No
 # Leaving.
 
 
-@pytest.mark.fact("E7-60")
-def test_a_leave_removes_the_member(members: Members) -> None:
-    members.join("m")
-    members.join("n")
-    members.settle("m", "n")
-    members.beat("n", -1)
-    assert members.names() == {"m"}
-
-
 @pytest.mark.fact("E7-60a")
 def test_a_leave_echoes_the_member_id_and_the_epoch(members: Members) -> None:
     members.join("m")
@@ -348,14 +299,6 @@ def test_a_leave_from_an_unknown_group_is_refused(members: Members, epoch: int) 
 def test_a_leave_of_an_unknown_member_is_refused(members: Members) -> None:
     members.join("m")
     assert members.beat("n", -1).error_code == UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.fact("E7-62")
-def test_a_permanent_leave_removes_a_static_member(members: Members) -> None:
-    members.join("m", instance_id="i")
-    assert members.beat("m", -1, instance_id="i").member_epoch == -1
-    assert members.names() == set()
-    assert members.describe().group_epoch == members.epoch(2)
 
 
 @pytest.mark.fact("E7-62b")

@@ -134,18 +134,6 @@ def test_added_partitions_bump_the_epoch(members: Members, topic: str) -> None:
     assert assigned_at(members, {topic: [0, 1, 2]}).member_epoch == before + 1
 
 
-@pytest.mark.fact("E6-11")
-def test_a_created_topic_bumps_the_epoch(
-    members: Members, topic: str, name: str, new_topic: NewTopic
-) -> None:
-    later = f"t-{name}-later"
-    before = members.join("m", topic, later).member_epoch
-    assert new_topic("later", 1) == later
-    members.add_topic(later)
-    sent = assigned_at(members, {topic: [0, 1], later: [0]})
-    assert sent.member_epoch == before + 1
-
-
 @pytest.mark.fact("E6-11a")
 def test_a_deleted_topic_bumps_the_epoch(members: Members, topic: str) -> None:
     before = members.join("m").member_epoch
@@ -218,22 +206,3 @@ def test_a_classic_member_that_joins_bumps_the_epoch(
     members.join("m")
     joined = join_classic(members.wire, members.group, topic)
     assert members.describe().group_epoch == joined.generation == members.epoch(2)
-
-
-@pytest.mark.fact("E6-30")
-def test_one_heartbeat_bumps_the_epoch_once(
-    members: Members, topic: str, new_topic: NewTopic
-) -> None:
-    joined = members.join("m", subscribed_topic_names=[], subscribed_topic_regex=topic)
-    other = members.add_topic(new_topic("other", 1))
-    before = assigned_at(members, {topic: [0, 1]}).member_epoch
-    assert joined.error_code == 0
-    members.beat(
-        "m",
-        before,
-        subscribed_topic_names=[other],
-        subscribed_topic_regex="",
-        server_assignor="range",
-        rack_id="r",
-    )
-    assert members.describe().group_epoch == before + 1

@@ -105,19 +105,6 @@ def test_free_partitions_are_assigned_beside_those_that_are_waited_for(
     assert joined.member_epoch == members.epoch(2)
 
 
-@pytest.mark.fact("E5-10")
-def test_a_member_that_does_not_own_the_partitions_need_not_revoke_them(
-    members: Members, topic: str
-) -> None:
-    members.join("m")
-    members.join("n")
-    sent = members.beat("m", members.epoch(1), owned={})
-    assert sent.member_epoch == members.epoch(2)
-    assigned = members.assigned(sent)
-    assert assigned is not None
-    assert len(assigned[topic]) == 1
-
-
 @pytest.mark.fact("E5-12")
 def test_a_member_gains_nothing_before_it_has_revoked(
     members: Members, topic: str, new_topic: NewTopic

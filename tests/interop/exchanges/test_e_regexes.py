@@ -56,18 +56,6 @@ def group_records(
 # Regular expressions.
 
 
-@pytest.mark.fact("E14-01", "E14-05", "E14-05b")
-def test_a_join_is_answered_before_its_expression_is_resolved(
-    members: Members, new_topic: NewTopic
-) -> None:
-    one = members.add_topic(new_topic("one", 1))
-    two = members.add_topic(new_topic("two", 1))
-    joined = members.join("a", one, subscribed_topic_regex=f"{two}|{one}")
-    assert members.assigned(joined) == {one: [0]}
-    beat_until(members, "a", {one: [0], two: [0]})
-    assert members.described("a").member_epoch == members.epoch(2)
-
-
 @pytest.mark.fact("E14-03")
 def test_an_expression_must_match_the_whole_name(
     members: Members, new_topic: NewTopic
@@ -92,21 +80,6 @@ def test_an_expression_matches_internal_topics(
         return [*members.owns("m")]
 
     assert eventually(offsets_topic, expected="a topic") == [OFFSETS_TOPIC]
-
-
-@pytest.mark.fact("E14-12")
-def test_an_empty_expression_ends_the_subscription(
-    members: Members, new_topic: NewTopic
-) -> None:
-    one = members.add_topic(new_topic("one", 1))
-    members.join("m", subscribed_topic_names=[], subscribed_topic_regex=one)
-    beat_until(members, "m", {one: [0]})
-    epoch = members.described("m").member_epoch
-    members.beat("m", epoch, subscribed_topic_regex=None, owned={one: [0]})
-    assert members.described("m").subscribed_topic_regex == one
-    told = members.beat("m", epoch, subscribed_topic_regex="")
-    assert members.assigned(told) == {}
-    assert members.described("m").subscribed_topic_regex == ""
 
 
 @pytest.mark.fact("E14-05a", "E14-10", "E14-10a")
@@ -170,32 +143,6 @@ def test_another_number_of_partitions_bumps_the_epoch(
     assert eventually(lambda: told() - epoch, expected="an epoch") == 1
     assert members.described("a").member_epoch == epoch
     assert len(members.targets("a")[topic]) == len(members.owns("b")[topic]) == 3
-
-
-@pytest.mark.fact("E15-07")
-def test_a_recreated_topic_is_revoked_and_assigned(
-    members: Members, wire: WireClient, new_topic: NewTopic
-) -> None:
-    topic = members.add_topic(new_topic("one", 1))
-    members.join("m")
-    members.settle("m")
-    epoch = members.describe().group_epoch
-    old_id = members.topic_ids.pop(topic)
-    deleted = m.DeleteTopicsRequest(
-        topics=[m.DeleteTopicState(name=topic)], timeout_ms=10_000
-    )
-    assert [each.error_code for each in wire.call(deleted, 6).responses] == [0]
-    created = m.CreateTopicsRequest(
-        topics=[m.CreatableTopic(name=topic, num_partitions=2, replication_factor=1)],
-        timeout_ms=10_000,
-    )
-    [again] = wire.call(created, 7).topics
-    assert again.error_code == 0
-    assert again.topic_id != old_id
-    members.topic_ids = {"old": old_id, topic: again.topic_id}
-    members.assignments["m"] = {"old": [0]}
-    beat_until(members, "m", {topic: [0, 1]})
-    assert members.describe().group_epoch > epoch
 
 
 @pytest.mark.fact("E15-03", "E15-03a", "E15-03b", "E15-03c")

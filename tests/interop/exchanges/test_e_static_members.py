@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.broker.server.harness import WireClient
 
 from .consumer_group import (
     FENCED_INSTANCE_ID,
-    FENCED_MEMBER_EPOCH,
     INVALID_REQUEST,
     UNKNOWN_MEMBER_ID,
-    UNRELEASED_INSTANCE_ID,
     Members,
 )
 from .members import commit_errors
@@ -26,13 +22,6 @@ def members(wire: WireClient, group: str, topic: str) -> Members:
     joined = members.join("m", instance_id="i")
     assert members.assigned(joined) == {topic: [0, 1]}
     return members
-
-
-@pytest.mark.fact("E9-02")
-def test_a_new_instance_id_is_a_new_member(members: Members) -> None:
-    assert members.join("n", instance_id="j").error_code == 0
-    assert members.names() == {"m", "n"}
-    assert members.describe().group_epoch == members.epoch(2)
 
 
 @pytest.mark.fact("E7-63", "E7-63a", "E7-63b", "E9-11b")
@@ -70,17 +59,6 @@ def test_a_returning_member_has_its_partitions_under_its_new_id(
     assert members.describe().group_epoch == members.epoch(1)
 
 
-@pytest.mark.fact("E9-07")
-def test_a_returning_member_with_other_topics_bumps_the_epoch(
-    members: Members, new_topic: Callable[[str, int], str]
-) -> None:
-    other = members.add_topic(new_topic("other", 1))
-    members.beat("m", -2, instance_id="i")
-    sent = members.join("m2", other, instance_id="i")
-    assert members.assigned(sent) == {other: [0]}
-    assert sent.member_epoch == members.epoch(2)
-
-
 @pytest.mark.fact("E7-63d")
 def test_a_returning_member_may_commit_with_an_earlier_epoch(
     members: Members, topic: str
@@ -101,33 +79,12 @@ def test_a_returning_member_may_commit_with_an_earlier_epoch(
     assert set(errors.values()) == {0}
 
 
-@pytest.mark.fact("E9-03")
-def test_an_instance_id_in_use_is_refused(members: Members) -> None:
-    sent = members.join("m2", instance_id="i")
-    assert sent.error_code == UNRELEASED_INSTANCE_ID
-    assert members.names() == {"m"}
-    sent = members.beat("m", members.epoch(1), instance_id="i")
-    assert sent.error_code == 0
-
-
-@pytest.mark.fact("E9-08")
-def test_a_heartbeat_with_an_unknown_instance_id_is_refused(members: Members) -> None:
-    sent = members.beat("m", members.epoch(1), instance_id="j")
-    assert sent.error_code == UNKNOWN_MEMBER_ID
-
-
 @pytest.mark.fact("E9-08a")
 def test_a_heartbeat_with_the_instance_id_of_another_member_is_fenced(
     members: Members,
 ) -> None:
     sent = members.beat("n", members.epoch(1), instance_id="i")
     assert sent.error_code == FENCED_INSTANCE_ID
-
-
-@pytest.mark.fact("E9-09")
-def test_a_wrong_epoch_of_a_static_member_is_fenced(members: Members) -> None:
-    sent = members.beat("m", members.epoch(2), instance_id="i")
-    assert sent.error_code == FENCED_MEMBER_EPOCH
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,7 @@ INVALID_REQUEST = 42
 UNKNOWN_MEMBER_ID = 25
 GROUP_ID_NOT_FOUND = 69
 FENCED_INSTANCE_ID = 82
-FENCED_MEMBER_EPOCH = 110
 UNRELEASED_INSTANCE_ID = 111
-INVALID_REGULAR_EXPRESSION = 128
 
 JOIN: dict[str, Any] = {
     "rebalance_timeout_ms": 30_000,
@@ -110,17 +108,6 @@ def test_before_version_1_a_temporary_leave_needs_no_member_id(
     )
 
 
-@pytest.mark.fact("E7-30")
-def test_a_fenced_member_is_told_both_epochs(wire: WireClient, group: str) -> None:
-    member = join_consumer(wire, group)
-    assert error(heartbeat(wire, group, member.id, member.epoch + 1)) == (
-        FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a greater member epoch ({member.epoch + 1}) "
-        f"than the one known by the group coordinator ({member.epoch}). The member "
-        "must abandon all its partitions and rejoin.",
-    )
-
-
 def test_an_instance_id_has_one_owner(wire: WireClient, group: str) -> None:
     member = join_consumer(wire, group, instance_id="i")
     other = new_member_id()
@@ -186,33 +173,3 @@ def test_a_group_that_cannot_be_upgraded_is_explained(
         f"Cannot upgrade classic group {group} to consumer group because {reason}.",
     )
     leave_classic(wire, group, member)
-
-
-@pytest.mark.fact("E14-04")
-@pytest.mark.parametrize(
-    ("text", "description"),
-    [
-        ("(", "missing closing )"),
-        (")", "regexp/syntax: internal error"),
-        ("a)b", "regexp/syntax: internal error"),
-        ("[a", "missing closing ]"),
-        ("*", "missing argument to repetition operator"),
-        ("a**", "invalid nested repetition operator"),
-        ("[z-a]", "invalid character class range"),
-        (r"(a)\1", "invalid escape sequence"),
-        (r"a\C", "invalid escape sequence"),
-        ("a\\", "trailing backslash at end of expression"),
-        ("(?P<n", "invalid named capture"),
-        ("a(?=b)", "invalid or unsupported Perl syntax"),
-        ("x{2000}", "invalid repeat count"),
-    ],
-)
-def test_an_invalid_expression_is_described(
-    wire: WireClient, group: str, text: str, description: str
-) -> None:
-    response = join(wire, group, new_member_id(), subscribed_topic_regex=text)
-    assert error(response) == (
-        INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{text}` is not a valid regular expression: "
-        f"{description}.",
-    )

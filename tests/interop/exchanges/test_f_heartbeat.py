@@ -10,7 +10,6 @@ from tests.broker.server.harness import WireClient
 from .members import (
     Beating,
     assign_at_once,
-    commit,
     describe_consumer,
     heartbeat,
     join_consumer,
@@ -87,14 +86,3 @@ def test_configs_of_a_group_are_named_without_group(
     request = m.IncrementalAlterConfigsRequest(resources=[resource])
     [altered] = wire.call(request, 1).responses
     assert altered.error_code == code
-
-
-@pytest.mark.fact("E28-05")
-def test_a_group_with_nothing_but_offsets_has_no_protocol_type(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    commit(wire, group, {(topic, 0): 5})
-    listed = {
-        each.group_id: each for each in wire.call(m.ListGroupsRequest(), 5).groups
-    }
-    assert listed[group].protocol_type == ""

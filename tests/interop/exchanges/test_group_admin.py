@@ -15,7 +15,6 @@ from .members import (
     join_classic,
     join_consumer,
     join_request,
-    subscription,
 )
 
 GROUP_ID_NOT_FOUND = 69
@@ -30,36 +29,6 @@ def await_state(wire: WireClient, group: str, state: str) -> None:
 
 
 # DescribeGroups.
-
-
-@pytest.mark.fact("C-23a", "C-23b")
-def test_members_have_their_last_assignment_during_a_rebalance(
-    connect: Connect, wire: WireClient, group: str
-) -> None:
-    member = join_classic(wire, group, assignment=b"mine")
-    described = describe_classic(wire, group)
-    assert (described.group_state, described.protocol_data) == ("Stable", "range")
-    [found] = described.members
-    assert (found.member_metadata, found.member_assignment) == (subscription(), b"mine")
-
-    other = connect()
-    joining = other.call(join_request(group), 9).member_id
-    other.send(join_request(group, member_id=joining), 9)
-    await_state(wire, group, "PreparingRebalance")
-    described = describe_classic(wire, group)
-    assert described.protocol_data == ""
-    assert {
-        each.member_id: (each.member_metadata, each.member_assignment)
-        for each in described.members
-    } == {member.id: (b"", b"mine"), joining: (b"", b"")}
-
-    assert wire.call(join_request(group, member_id=member.id), 9).error_code == 0
-    described = describe_classic(wire, group)
-    assert described.group_state == "CompletingRebalance"
-    assert {
-        each.member_id: (each.member_metadata, each.member_assignment)
-        for each in described.members
-    } == {member.id: (b"", b"mine"), joining: (b"", b"")}
 
 
 @pytest.mark.fact("C-23c")

@@ -7,61 +7,20 @@ from typing import Any
 import pytest
 
 from coterie.wire import messages as m
-from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
 
 from .members import (
     Beating,
     assign_at_once,
     commit,
-    commit_errors,
-    describe_classic,
     describe_consumer,
-    join_classic,
     join_consumer,
-    join_request,
-    leave_classic,
     leave_consumer,
-    subscription,
 )
 
 INVALID_GROUP_ID = 24
-UNKNOWN_MEMBER_ID = 25
-INVALID_SESSION_TIMEOUT = 26
 INVALID_CONFIG = 40
-NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
-
-
-@pytest.mark.fact("H-110a", "H-110b")
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_group_with_members_is_not_deleted(
-    wire: WireClient, group: str, topic: str, version: int
-) -> None:
-    full, classic, consumer = (f"{group}-{number}" for number in range(3))
-    join_classic(wire, full, topic)
-    member = join_classic(wire, classic, topic)
-    leave_classic(wire, classic, member.id)
-    modern = join_consumer(wire, consumer, topic)
-
-    def deleted(*groups: str) -> dict[str, int]:
-        request = m.DeleteGroupsRequest(groups_names=list(groups))
-        results = wire.call(request, version).results
-        return {each.group_id: each.error_code for each in results}
-
-    codes = {full: NON_EMPTY_GROUP, classic: 0, consumer: NON_EMPTY_GROUP}
-    assert deleted(full, classic, consumer) == codes
-    leave_consumer(wire, consumer, modern.id)
-    assert deleted(consumer) == {consumer: 0}
-    zero = (topic, 0)
-    errors = commit_errors(
-        wire, classic, {zero: 5}, member_id=member.id, epoch=member.generation
-    )
-    assert errors == {zero: GROUP_ID_NOT_FOUND}
-    errors = commit_errors(
-        wire, consumer, {zero: 5}, member_id=modern.id, epoch=modern.epoch
-    )
-    assert errors == {zero: GROUP_ID_NOT_FOUND}
 
 
 @pytest.mark.fact("H-113a", "H-113b")
@@ -89,24 +48,6 @@ def listed(
     return [each for each in groups if each.group_id == group]
 
 
-@pytest.mark.fact("H-115b", "H-115c", "H-116c")
-def test_groups_are_listed_by_state_and_type(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    join_consumer(wire, group, topic)
-    [found] = listed(wire, group, states_filter=["sTable"], types_filter=["CONSUMER"])
-    assert (found.protocol_type, found.group_type) == ("consumer", "consumer")
-    assert found.group_state == "Stable"
-    assert listed(wire, group, states_filter=["nonsense", "STABLE"])
-    assert not listed(wire, group, states_filter=["nonsense"])
-    assert not listed(wire, group, states_filter=["Empty"])
-    assert not listed(wire, group, types_filter=["nonsense"])
-    assert not listed(wire, group, types_filter=["classic"])
-    join_classic(wire, f"{group}-2", topic)
-    [found] = listed(wire, f"{group}-2", types_filter=["Classic"])
-    assert (found.protocol_type, found.group_state) == ("consumer", "Stable")
-
-
 @pytest.mark.fact("H-116a", "H-116b", "H-116d", "H-116e")
 def test_a_consumer_group_is_listed_with_its_current_state(
     wire: WireClient, group: str, topic: str
@@ -124,77 +65,6 @@ def test_a_consumer_group_is_listed_with_its_current_state(
     for member in members:
         leave_consumer(wire, group, member.id)
     assert about(5) == ("Empty", "consumer")
-
-
-@pytest.mark.fact("H-118a", "H-118b")
-@pytest.mark.parametrize("version", [0, 3, 4, 5, 6])
-def test_a_classic_group_is_described_with_bytes_once_it_is_stable(
-    wire: WireClient, group: str, topic: str, version: int
-) -> None:
-    joined = wire.call(join_request(group, topic), 3)
-    assert joined.error_code == 0
-    found = describe_classic(wire, group, version=version)
-    assert (found.group_state, found.protocol_data) == ("CompletingRebalance", "")
-    [member] = found.members
-    assert (member.member_metadata, member.member_assignment) == (b"", b"")
-    leave_classic(wire, group, joined.member_id)
-    stable = join_classic(wire, group, topic, assignment=b"partitions")
-    found = describe_classic(wire, group, version=version)
-    assert (found.group_state, found.protocol_data) == ("Stable", "range")
-    [member] = found.members
-    assert member.member_id == stable.id
-    assert member.member_metadata == subscription(topic)
-    assert member.member_assignment == b"partitions"
-
-
-@pytest.mark.fact("H-118c")
-@pytest.mark.parametrize("version", [0, 5])
-def test_an_unknown_group_is_dead_before_version_6(
-    wire: WireClient, group: str, version: int
-) -> None:
-    found = describe_classic(wire, group, version=version)
-    assert (found.error_code, found.group_state, found.members) == (0, "Dead", [])
-
-
-@pytest.mark.fact("H-119a", "H-119b")
-@pytest.mark.parametrize("version", [0, 2, 3, 5])
-def test_members_of_an_unknown_group_are_unknown(
-    wire: WireClient, group: str, version: int
-) -> None:
-    members = [m.MemberIdentity(member_id=each) for each in "mn"]
-    request = m.LeaveGroupRequest(group_id=group, member_id="m", members=members)
-    answer = wire.call(request, version)
-    codes = [each.error_code for each in answer.members]
-    expected = (UNKNOWN_MEMBER_ID, []) if version < 3 else (0, [UNKNOWN_MEMBER_ID] * 2)
-    assert (answer.error_code, codes) == expected
-
-
-@pytest.mark.fact("H-120a")
-@pytest.mark.parametrize(
-    "request_of_a_member",
-    [
-        join_request("", "t"),
-        m.SyncGroupRequest(
-            group_id="", member_id="m", protocol_type="consumer", protocol_name="range"
-        ),
-        m.HeartbeatRequest(group_id="", member_id="m"),
-        m.LeaveGroupRequest(group_id="", members=[m.MemberIdentity(member_id="m")]),
-    ],
-    ids=lambda request: type(request).__name__,
-)
-def test_the_empty_group_id_is_invalid(
-    wire: WireClient, request_of_a_member: Message
-) -> None:
-    assert wire.call(request_of_a_member).error_code == INVALID_GROUP_ID
-
-
-@pytest.mark.fact("H-120b")
-@pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001])
-def test_a_session_timeout_outside_the_bounds_is_invalid(
-    wire: WireClient, group: str, timeout_ms: int
-) -> None:
-    request = join_request(group, "t", session_timeout_ms=timeout_ms)
-    assert wire.call(request).error_code == INVALID_SESSION_TIMEOUT
 
 
 @pytest.mark.fact("I-09")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,14 +14,12 @@ from .log_records import Position, end_of_log, records_of
 from .members import (
     Beating,
     assign_at_once,
-    await_writes,
     commit,
     join_classic,
     join_request,
     leave_classic,
     leave_consumer,
 )
-from .transactions import Transactions
 
 FIRST_JOIN = ["5", "3", "7", "6", "8"]
 """Member, group epoch, its target, epoch of the target, its assignment."""
@@ -85,23 +82,6 @@ def test_the_first_join_writes_the_group(
     assert (current.previous_member_epoch, current.state) == (0, STABLE)
 
 
-@pytest.mark.fact("E22-22", "H-21a")
-def test_a_changed_subscription_writes_a_new_target(
-    wire: WireClient, group: str, topic: str, new_topic: Callable[[str, int], str]
-) -> None:
-    other = new_topic("other", 3)
-    for each in (f"{group}-2", group):
-        assign_at_once(wire, each)
-    Beating(wire, f"{group}-2", topic, other).owning(5)
-    member = Beating(wire, group, topic).owning(2)
-    member.beat()
-    epoch, before = member.epoch, end_of_log(wire, group)
-    member.beat(subscribed_topic_names=[topic, other])
-    written = Written(wire, group, before)
-    assert written.types == FIRST_JOIN
-    assert [value.epoch for value in written.values(3)] == [epoch + 1]
-
-
 @pytest.mark.fact("E22-21a", "E22-21b", "H-22", "H-32", "K-06a")
 def test_a_join_writes_the_targets_that_changed(
     wire: WireClient, group: str, topic: str, first: Beating
@@ -139,15 +119,6 @@ def test_a_leave_deletes_the_records_of_the_member(
     before = end_of_log(wire, group)
     first.beat()
     assert Written(wire, group, before).types == ["7", "6", "8"]
-
-
-@pytest.mark.fact("H-30")
-def test_an_equal_target_writes_its_epoch_only(
-    wire: WireClient, group: str, topic: str, first: Beating
-) -> None:
-    before = end_of_log(wire, group)
-    first.beat(subscribed_topic_names=[topic, f"{topic}-missing"])
-    assert Written(wire, group, before).types == ["5", "3", "6", "8"]
 
 
 @pytest.mark.fact("E22-27", "H-73b", "K-06b")
@@ -188,21 +159,6 @@ def test_a_commit_with_a_retention_time_has_version_1(
     assert values[1].expire_timestamp == -1
 
 
-@pytest.mark.fact("H-98")
-def test_the_deletion_of_a_pending_offset_writes_a_tombstone(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    producer = Transactions(wire, group)
-    producer.commit(group, {(topic, 0): 5})
-    before = end_of_log(wire, group)
-    of_topic = m.OffsetDeleteRequestTopic(
-        name=topic, partitions=[m.OffsetDeleteRequestPartition(partition_index=0)]
-    )
-    wire.call(m.OffsetDeleteRequest(group_id=group, topics=[of_topic]), 0)
-    assert Written(wire, group, before).types == ["-1"]
-    producer.end(commit=False)
-
-
 @pytest.mark.fact("H-131", "K-07b", "K-07c")
 def test_an_empty_classic_group_is_replaced(
     wire: WireClient, group: str, topic: str, since: Position
@@ -213,17 +169,6 @@ def test_an_empty_classic_group_is_replaced(
     before = end_of_log(wire, group)
     Beating(wire, group, topic)
     assert Written(wire, group, before).types[:6] == ["-2", *FIRST_JOIN]
-
-
-@pytest.mark.fact("H-132a")
-def test_an_empty_consumer_group_is_replaced(
-    wire: WireClient, group: str, topic: str, first: Beating
-) -> None:
-    leave_consumer(wire, group, first.id)
-    before = end_of_log(wire, group)
-    wire.call(join_request(group, topic), 9)
-    await_writes(wire, group)
-    assert Written(wire, group, before).types == ["-6", "-3", "2"]
 
 
 @pytest.mark.fact("E22-29b", "K-07d")

@@ -196,15 +196,3 @@ def test_another_assignor_bumps_no_epoch(
     heartbeat(wire, group, member.id, member.epoch, server_assignor="range")
     described = describe_consumer(wire, group)
     assert (described.assignor_name, described.group_epoch) == ("range", member.epoch)
-
-
-@pytest.mark.fact("E2-08")
-def test_the_target_of_an_emptied_group_lags_behind_its_epoch(
-    wire: WireClient, group: str, known_topic: str
-) -> None:
-    member = join_consumer(wire, group, known_topic)
-    leave_consumer(wire, group, member.id)
-    described = describe_consumer(wire, group)
-    assert described.group_state == "Empty"
-    assert described.group_epoch == member.epoch + 1
-    assert described.assignment_epoch == member.epoch

@@ -36,7 +36,6 @@ REBALANCE: Final = 27
 GROUP_NOT_FOUND: Final = 69
 MEMBER_ID_REQUIRED: Final = 79
 FENCED_INSTANCE: Final = 82
-UNRELEASED_INSTANCE: Final = 111
 STALE_EPOCH: Final = 113
 ALL: Final = [0, 1, 2, 3]
 
@@ -121,29 +120,6 @@ def test_only_the_first_protocol_of_a_join_is_read(here: Group) -> None:
     assert here.join("e", protocols=protocols(newer)).error_code == 0
 
 
-@pytest.mark.fact("E20-22a")
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"protocols": []},
-        {"protocol_type": "connect"},
-        {"protocols": protocols(b"", b"")[1:]},
-    ],
-)
-def test_a_join_needs_a_protocol_of_all_classic_members(
-    here: Group, fields: dict[str, Any]
-) -> None:
-    here.consumer()
-    assert here.join("c").error_code == 0
-    refused = here.join("d", **fields)
-    assert refused.error_code == INCONSISTENT_PROTOCOL
-    # This check comes before that of the member id.
-    refused = here.join("d", group_instance_id="none", **fields)
-    assert refused.error_code == INCONSISTENT_PROTOCOL
-    unknown = here.join("d", group_instance_id="none")
-    assert unknown.error_code == UNKNOWN_MEMBER
-
-
 # Syncs, heartbeats and leaves of classic members in a consumer group.
 
 
@@ -170,57 +146,6 @@ def test_syncs_and_heartbeats_of_members_are_checked(here: Group) -> None:
         assert here.sync(c, generation, **wrong).error_code == INCONSISTENT_PROTOCOL
         early = here.sync(c, generation + 1, **wrong).error_code
         assert early == ILLEGAL_GENERATION
-
-
-@pytest.mark.fact("E20-32", "E20-28")
-def test_a_leave_by_a_classic_member_computes_no_target(here: Group) -> None:
-    here.target_at_once()
-    member = here.consumer()
-    first, second = here.join("c"), here.join("d")
-    assert (first.error_code, second.error_code) == (0, 0)
-    epoch = describe_consumer(here.wire, here.id).group_epoch
-    assert here.leave(("c", None)) == [(0, "c")]
-    assert here.beat("d", second.generation_id) == 0
-    described = describe_consumer(here.wire, here.id)
-    assert (described.group_state, described.group_epoch) == ("Assigning", epoch + 1)
-
-    def computes() -> bool:
-        beat = heartbeat(here.wire, here.id, member.id, member.epoch)
-        assert beat.error_code == 0
-        return here.beat("d", second.generation_id) == REBALANCE
-
-    eventually(computes, expected="a target that a consumer member's heartbeat makes")
-
-
-@pytest.mark.fact("E20-30", "E20-30a")
-def test_each_entry_of_a_leave_is_answered(here: Group) -> None:
-    member = here.consumer(instance_id="m")
-    here.join("c")
-    i = here.join(group_instance_id="i").member_id
-    epoch = describe_consumer(here.wire, here.id).group_epoch
-    found = here.leave(
-        ("c", None),
-        ("c", None),
-        ("", "i"),
-        (i, "i"),
-        (i, "m"),
-        ("nobody", None),
-        ("", None),
-        ("", "none"),
-    )
-    assert found == [
-        (0, "c"),
-        (0, "c"),
-        (0, ""),
-        (0, i),
-        (FENCED_INSTANCE, i),
-        (UNKNOWN_MEMBER, "nobody"),
-        (UNKNOWN_MEMBER, ""),
-        (UNKNOWN_MEMBER, ""),
-    ]
-    described = describe_consumer(here.wire, here.id)
-    assert described.group_epoch == epoch + 1
-    assert [each.member_id for each in described.members] == [member.id]
 
 
 # Commits to a consumer group.
@@ -290,64 +215,6 @@ def test_the_last_static_member_switches_under_its_own_id(here: Group) -> None:
     assert assigned(found.assignment) == {here.topic: ALL}
 
 
-@pytest.mark.fact("E20-43a")
-def test_a_replacement_with_other_topics_rebalances(here: Group) -> None:
-    member = here.consumer(instance_id="i")
-    joined = here.join("", "other", group_instance_id="i")
-    # The generation is that of a member that has not got an epoch yet.
-    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 0, "")
-    described = describe_classic(here.wire, here.id)
-    assert described.group_state == "PreparingRebalance"
-    same = {"group_instance_id": "i"}
-    assert here.sync(joined.member_id, 0, **same).error_code == ILLEGAL_GENERATION
-    assert here.beat(joined.member_id, 0, **same) == ILLEGAL_GENERATION
-    assert here.beat(joined.member_id, member.epoch, **same) == REBALANCE
-    again = here.join(joined.member_id, "other", group_instance_id="i")
-    assert (again.error_code, again.generation_id) == (0, member.epoch + 1)
-    assert again.leader == joined.member_id
-
-
-@pytest.mark.fact("E20-40")
-def test_a_dynamic_member_that_switches_leaves_a_consumer_group(here: Group) -> None:
-    member = here.consumer()
-    joined = here.join(member.id)
-    assert (joined.error_code, joined.generation_id) == (0, member.epoch)
-    described = describe_consumer(here.wire, here.id)
-    assert (described.error_code, described.group_state) == (0, "Stable")
-    assert [each.member_type for each in described.members] == [0]
-
-
-@pytest.mark.fact("E20-40", "E20-43")
-def test_a_leave_downgrades_a_group_of_classic_members(here: Group) -> None:
-    member = here.consumer()
-    joined = here.join("c")
-    assert here.join(member.id).error_code == 0
-    epoch = describe_consumer(here.wire, here.id).group_epoch
-    assert here.leave((member.id, None)) == [(0, member.id)]
-    described = describe_classic(here.wire, here.id)
-    assert described.group_state == "PreparingRebalance"
-    assert [each.member_id for each in described.members] == ["c"]
-    assert describe_consumer(here.wire, here.id).error_code == GROUP_NOT_FOUND
-    assert here.beat("c", epoch) == REBALANCE
-    assert here.beat("c", epoch - 1) == ILLEGAL_GENERATION
-    assert joined.generation_id <= epoch
-    again = here.join("c")
-    assert (again.error_code, again.generation_id) == (0, epoch + 1)
-
-
-@pytest.mark.fact("E20-40", "E20-43")
-def test_a_leave_of_the_last_consumer_member_downgrades(here: Group) -> None:
-    member = here.consumer()
-    assert here.join("c").error_code == 0
-    left = leave_consumer(here.wire, here.id, member.id)
-    assert (left.error_code, left.member_epoch) == (0, -1)
-    described = describe_classic(here.wire, here.id)
-    assert described.group_state == "PreparingRebalance"
-    refused = heartbeat(here.wire, here.id, member.id, member.epoch)
-    assert refused.error_code == GROUP_NOT_FOUND
-    assert refused.error_message == f"Group {here.id} is not a consumer group."
-
-
 @pytest.mark.fact("E20-41b")
 def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
     member = here.consumer(instance_id="m")
@@ -410,31 +277,6 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert len(assigned(found.assignment)[here.topic]) == 2
 
 
-@pytest.mark.fact("E20-25a", "E20-26d", "E20-26e", "E20-28a")
-def test_a_cooperative_member_revokes_before_it_gets_the_epoch(here: Group) -> None:
-    topic = here.topic
-    whole = assigns({topic: ALL})
-    classic = join_classic(here.wire, here.id, topic, assignment=whole)
-    epoch = here.rejoin("m").member_epoch
-    owns_all = protocols(subscription(topic, owned={topic: ALL}, version=3))
-    joined = here.join(classic.id, protocols=owns_all)
-    assert (joined.error_code, joined.generation_id) == (0, classic.generation)
-    synced = here.sync(classic.id, classic.generation)
-    assert (synced.error_code, synced.assignment[:2]) == (0, b"\0\3")
-    kept = assigned(synced.assignment)[topic]
-    assert len(kept) == 2
-    assert here.beat(classic.id, classic.generation) == REBALANCE
-    again = here.join(classic.id, protocols=owns_all)
-    assert again.generation_id == classic.generation
-    owns_kept = protocols(subscription(topic, owned={topic: kept}, version=1))
-    revoked = here.join(classic.id, protocols=owns_kept)
-    assert revoked.generation_id == epoch
-    synced = here.sync(classic.id, epoch)
-    assert synced.assignment[:2] == b"\0\1"
-    assert assigned(synced.assignment)[topic] == kept
-    assert here.beat(classic.id, epoch) == 0
-
-
 @pytest.mark.fact("E20-28b", "E20-31")
 def test_a_classic_member_joins_again_when_its_partitions_are_free(
     here: Group,
@@ -459,33 +301,6 @@ def test_a_classic_member_joins_again_when_its_partitions_are_free(
     found = here.sync("c", rejoined.generation_id)
     assert len(assigned(found.assignment)[here.topic]) == 2
     assert here.beat("c", rejoined.generation_id) == 0
-
-
-@pytest.mark.fact("E20-14a")
-def test_an_upgrade_by_a_member_without_topics_keeps_the_epoch(here: Group) -> None:
-    classic = join_classic(here.wire, here.id, here.topic)
-    joined = here.rejoin("m", subscribed_topic_names=[])
-    assert (joined.error_code, joined.member_epoch) == (0, classic.generation)
-    described = describe_consumer(here.wire, here.id)
-    assert described.group_epoch == classic.generation
-    assert here.beat(classic.id, classic.generation) == 0
-
-
-@pytest.mark.fact("E9-05")
-def test_a_static_member_that_upgrades_keeps_epoch_and_assignment(here: Group) -> None:
-    whole = assigns({here.topic: ALL})
-    classic = join_classic(
-        here.wire, here.id, here.topic, assignment=whole, group_instance_id="i"
-    )
-    joined = here.rejoin("m", instance_id="i")
-    assert (joined.error_code, joined.member_epoch) == (0, classic.generation)
-    assert joined.assignment is not None
-    [topic] = joined.assignment.topic_partitions
-    assert sorted(topic.partitions) == ALL
-    again = heartbeat(here.wire, here.id, "m", classic.generation, instance_id="i")
-    assert (again.error_code, again.assignment) == (0, None)
-    same = {"group_instance_id": "i"}
-    assert here.beat(classic.id, classic.generation, **same) == FENCED_INSTANCE
 
 
 @pytest.mark.fact("E20-12a")
@@ -559,23 +374,6 @@ def test_user_data_prevents_an_upgrade(
 
 
 # Static members that change the protocol.
-
-
-@pytest.mark.fact("E9-05")
-def test_a_consumer_member_replaces_a_static_classic_one(here: Group) -> None:
-    here.consumer()
-    classic = here.join(group_instance_id="i")
-    assert classic.error_code == 0
-    successor = new_member_id()
-    assert here.rejoin(successor, instance_id="i").error_code == 0
-    again = here.rejoin(new_member_id(), instance_id="i")
-    assert again.error_code == UNRELEASED_INSTANCE
-    same = {"group_instance_id": "i"}
-    generation = classic.generation_id
-    assert here.beat(classic.member_id, generation, **same) == FENCED_INSTANCE
-    assert here.beat(classic.member_id, generation) == UNKNOWN_MEMBER
-    assert here.beat(successor, generation, **same) == UNKNOWN_MEMBER
-    assert here.sync(successor, generation, **same).error_code == UNKNOWN_MEMBER
 
 
 def test_a_classic_member_replaces_a_static_one_beside_others(here: Group) -> None:

@@ -21,7 +21,6 @@ from .members import (
 from .test_offset_fetch import fetch
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_GROUP_ID = 24
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
@@ -62,14 +61,6 @@ def test_the_error_precedes_the_throttle_time(wire: WireClient, group: str) -> N
     wire.send(request_of(group, [("t", 0)]), 0)
     frame = wire.receive_frame()
     assert struct.unpack(">ihii", frame) == (1, GROUP_ID_NOT_FOUND, 0, 0)
-
-
-@pytest.mark.fact("D-52a", "D-52b")
-def test_errors_of_the_group_are_at_the_top(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    assert delete(wire, "", (topic, 0)) == (INVALID_GROUP_ID, {})
-    assert delete(wire, group, (topic, 0)) == (GROUP_ID_NOT_FOUND, {})
 
 
 @pytest.mark.fact("D-52c")

@@ -164,19 +164,6 @@ def test_null_topics_are_malformed_in_version_1(wire: WireClient, group: str) ->
     assert wire.is_closed()
 
 
-@pytest.mark.fact("A-40", "A-41")
-@pytest.mark.parametrize("version", BY_NAME)
-def test_an_unknown_group_has_no_offsets_and_no_error(
-    wire: WireClient, group: str, version: int
-) -> None:
-    assert fetch(wire, group, {"no-topic": [0, 9]}, version) == (
-        0,
-        {("no-topic", 0): (-1, 0), ("no-topic", 9): (-1, 0)},
-    )
-    if version >= 2:
-        assert fetch(wire, group, None, version) == (0, {})
-
-
 @pytest.mark.fact("A-43a")
 def test_offsets_of_the_empty_group_id_are_fetched(wire: WireClient) -> None:
     assert fetch(wire, "", {"no-topic": [0]}) == (0, {("no-topic", 0): (-1, 0)})
@@ -207,15 +194,6 @@ def test_an_error_of_a_group_is_its_own_and_has_no_topics(
     )
     answered = wire.call(request, 9)
     assert [each.error_code for each in answered.groups] == [UNKNOWN_MEMBER_ID, 0]
-
-
-@pytest.mark.fact("A-45c")
-def test_a_fetch_without_member_id_is_not_checked(
-    wire: WireClient, group: str, topic: str
-) -> None:
-    member = join_consumer(wire, group, topic)
-    commit(wire, group, {(topic, 0): 7}, member_id=member.id, epoch=member.epoch)
-    assert fetch(wire, group, None) == (0, {(topic, 0): (7, 0)})
 
 
 @pytest.mark.fact("A-46a")

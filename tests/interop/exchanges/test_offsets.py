@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -11,19 +11,11 @@ from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.records import OffsetCommitValue
 from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
-from tests.real_clients.confluent_admin import create_topic
-from tests.support.waiting import eventually
 
-from .conftest import Connect
 from .log_records import Position, end_of_log, records_of
 from .members import (
     commit,
     describe_classic,
-    heartbeat,
-    join_classic,
-    join_consumer,
-    join_request,
-    leave_classic,
     topic_id,
 )
 
@@ -31,9 +23,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 ILLEGAL_GENERATION = 22
 INVALID_GROUP_ID = 24
 GROUP_ID_NOT_FOUND = 69
-GROUP_SUBSCRIBED_TO_TOPIC = 86
 UNKNOWN_TOPIC_ID = 100
-STALE_MEMBER_EPOCH = 113
 
 
 def commit_to(
@@ -207,94 +197,6 @@ def test_a_group_stays_when_its_only_offset_is_deleted(
         assert describe_classic(wire, group).group_state == "Empty"
 
 
-@pytest.mark.fact("D-53a")
-def test_offsets_of_topics_of_the_newest_generation_are_not_deleted(
-    connect: Connect, group: str, new_topic: Callable[[str, int], str]
-) -> None:
-    # Neither the member that waits to join nor the one that leaves changes the topics.
-    wire, waiting = connect(), connect()
-    one, two = new_topic("one", 1), new_topic("two", 1)
-    commit(wire, group, {(one, 0): 1, (two, 0): 2})
-    topics = [(one, [0]), (two, [0])]
-
-    def errors(first: int, second: int) -> Any:
-        return 0, [(one, [(0, first)]), (two, [(0, second)])]
-
-    assert delete_from(wire, group, topics) == errors(0, 0)
-    member = join_classic(wire, group, one)
-    assert delete_from(wire, group, topics) == errors(GROUP_SUBSCRIBED_TO_TOPIC, 0)
-    waiting.send(join_request(group, two), 3)
-    eventually(
-        lambda: describe_classic(wire, group).group_state == "PreparingRebalance",
-        expected="a rebalance",
-    )
-    assert delete_from(wire, group, topics) == errors(GROUP_SUBSCRIBED_TO_TOPIC, 0)
-    leave_classic(wire, group, member.id)
-    assert waiting.receive().error_code == 0
-    assert delete_from(wire, group, topics) == errors(0, GROUP_SUBSCRIBED_TO_TOPIC)
-
-
-@pytest.mark.fact("D-53a")
-def test_a_group_subscribes_to_all_topics_before_its_first_generation(
-    connect: Connect, group: str, topic: str
-) -> None:
-    wire, waiting = connect(), connect()
-    commit(wire, group, {(topic, 0): 1})
-    request = join_request(group, f"{topic}-other")
-    waiting.send(request, 3)
-    eventually(
-        lambda: describe_classic(wire, group).group_state == "PreparingRebalance",
-        expected="a rebalance",
-    )
-    found = delete_from(wire, group, [(topic, [0])])
-    assert found == (0, [(topic, [(0, GROUP_SUBSCRIBED_TO_TOPIC)])])
-    assert waiting.receive().error_code == 0
-    assert delete_from(wire, group, [(topic, [0])]) == (0, [(topic, [(0, 0)])])
-
-
-@pytest.mark.slow
-@pytest.mark.fact("E17-04", "E17-05")
-@pytest.mark.parametrize("version", [9, 10])
-def test_a_commit_with_an_older_epoch_is_for_partitions_assigned_by_then(
-    wire: WireClient, group: str, new_topic: Callable[[str, int], str], version: int
-) -> None:
-    one, two = new_topic("one", 1), new_topic("two", 1)
-    old, new = (one, topic_id(wire, one)), (two, topic_id(wire, two))
-    member = join_consumer(wire, group, one)
-    wanted = {"subscribed_topic_names": [one, two]}
-    last = heartbeat(wire, group, member.id, member.epoch, **wanted)
-
-    def next_epoch() -> int:
-        nonlocal last
-        if last.member_epoch == member.epoch:
-            last = heartbeat(wire, group, member.id, member.epoch)
-        return last.member_epoch - member.epoch
-
-    assert eventually(next_epoch, expected="another epoch") > 0
-
-    def codes(offsets: Any, epoch: int = member.epoch) -> list[int]:
-        topics = commit_to(
-            wire,
-            group,
-            offsets,
-            version,
-            member_id=member.id,
-            generation_id_or_member_epoch=epoch,
-        )
-        return [code for _, partitions in topics for _, code in partitions]
-
-    assert codes([(*old, {0: 5})]) == [0]
-    assert codes([(*new, {0: 5})]) == [STALE_MEMBER_EPOCH]
-    both = [(*old, {0: 6}), (*new, {0: 6})]
-    # One partition refuses the whole commit.
-    assert codes(both) == [STALE_MEMBER_EPOCH] * 2
-    assert codes(both, epoch=-1) == [STALE_MEMBER_EPOCH] * 2
-    assert codes(both, epoch=member.epoch + 9) == [STALE_MEMBER_EPOCH] * 2
-    unknown = [(*new, {0: 6, 9: 6}), (*old, {0: 6})]
-    assert codes(unknown) == [UNKNOWN_TOPIC_OR_PARTITION, *[STALE_MEMBER_EPOCH] * 2]
-    assert codes(both, epoch=last.member_epoch) == [0, 0]
-
-
 def fetched(
     wire: WireClient, group: str, topic: str, topic_id: bytes, version: int
 ) -> list[tuple[int, int]]:
@@ -311,34 +213,6 @@ def fetched(
         for of_topic in found.topics
         for each in of_topic.partitions
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.fact("E17-21", "H-100")
-def test_offsets_of_a_deleted_topic_are_not_those_of_its_successor(
-    wire: WireClient, group: str, topic: str, bootstrap: str
-) -> None:
-    old = topic_id(wire, topic)
-    commit(wire, group, {(topic, 0): 5})
-    assert fetched(wire, group, topic, old, 10) == [(5, 0)]
-    deletion = m.DeleteTopicsRequest(
-        topics=[m.DeleteTopicState(name=topic)], timeout_ms=10_000
-    )
-    assert [each.error_code for each in wire.call(deletion, 6).responses] == [0]
-    eventually(
-        lambda: fetched(wire, group, topic, old, 9) == [(-1, 0)],
-        expected="tombstones",
-    )
-    assert fetched(wire, group, topic, old, 10) == [(-1, UNKNOWN_TOPIC_ID)]
-    assert describe_classic(wire, group).group_state == "Empty"
-    create_topic(bootstrap, topic, partitions=1)
-    new = topic_id(wire, topic)
-    assert new != old
-    assert fetched(wire, group, topic, new, 10) == [(-1, 0)]
-    commit(wire, group, {(topic, 0): 8})
-    assert fetched(wire, group, topic, new, 10) == [(8, 0)]
-    assert fetched(wire, group, topic, old, 10) == [(-1, UNKNOWN_TOPIC_ID)]
-    assert fetched(wire, group, topic, old, 9) == [(8, 0)]
 
 
 def test_a_repeated_topic_or_partition_is_answered_each_time(

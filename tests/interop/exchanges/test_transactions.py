@@ -20,14 +20,10 @@ from .producers import (
 from .test_offsets import committed
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-ILLEGAL_GENERATION = 22
-UNKNOWN_MEMBER_ID = 25
 INVALID_REQUEST = 42
 INVALID_PRODUCER_EPOCH = 47
 INVALID_TXN_STATE = 48
-INVALID_PRODUCER_ID_MAPPING = 49
 PRODUCER_FENCED = 90
-TRANSACTION_ABORTABLE = 120
 
 UNKNOWN_PARTITION = 9
 
@@ -63,46 +59,6 @@ def test_a_commit_without_partitions_that_exist_begins_no_transaction(
         producer.id,
         producer.epoch + 1,
     )
-
-
-@pytest.mark.fact("E17-15b", "E17-15c")
-@pytest.mark.parametrize("version", range(6))
-def test_unknown_partitions_have_their_own_error_in_a_refused_commit(
-    wire: WireClient, group: str, topic: str, version: int
-) -> None:
-    producer = new_producer(wire, group)
-    topics = [(f"{topic}-unknown", {0: 1}), (topic, {0: 1, UNKNOWN_PARTITION: 1})]
-
-    def errors(code: int) -> list[tuple[str, list[tuple[int, int]]]]:
-        unknown = UNKNOWN_TOPIC_OR_PARTITION
-        return [
-            (f"{topic}-unknown", [(0, unknown)]),
-            (topic, [(UNKNOWN_PARTITION, unknown), (0, code)]),
-        ]
-
-    other = producer._replace(epoch=producer.epoch + 1)
-    found = txn_commit(wire, other, group, topics, version=version)
-    assert found == errors(INVALID_PRODUCER_EPOCH)
-    other = producer._replace(transactional_id=f"{group}-other")
-    found = txn_commit(wire, other, group, topics, version=version)
-    assert found == errors(INVALID_PRODUCER_ID_MAPPING)
-    if version < 5:
-        found = txn_commit(wire, producer, group, topics, version=version)
-        code = INVALID_TXN_STATE if version < 4 else TRANSACTION_ABORTABLE
-        assert found == errors(code)
-    assert add_offsets(wire, producer, group) == 0
-    assert txn_commit(wire, producer, group, topics, version=version) == errors(0)
-    if version >= 3:
-        fields = {"member_id": "m", "generation_id_or_member_epoch": 1}
-        found = txn_commit(wire, producer, group, topics, version=version, **fields)
-        # The commit above has created a simple group, which has no such member.
-        assert found == errors(UNKNOWN_MEMBER_ID)
-        other_group = f"{group}-2"
-        assert add_offsets(wire, producer, other_group) == 0
-        found = txn_commit(
-            wire, producer, other_group, topics, version=version, **fields
-        )
-        assert found == errors(ILLEGAL_GENERATION)
 
 
 def test_topics_without_partitions_are_not_answered(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.classic.heartbeat import session_of
 from coterie.broker.coordinator.classic.timers import ExpireSession, commit_timers
 from coterie.broker.coordinator.result import Session, Timer
@@ -103,13 +103,6 @@ def test_a_wrong_generation_is_illegal(driver: Driver, generation: int) -> None:
     assert heartbeat(driver, ids[0], generation) == 22
 
 
-@pytest.mark.fact("H-120a")
-def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
-    assert heartbeat(driver, "m", group_id="") == 24
-    driver.groups[""] = ClassicGroup("")  # from a commit without a group id
-    assert heartbeat(driver, "m", group_id="") == 24
-
-
 def test_a_static_member_with_another_member_id_is_fenced(driver: Driver) -> None:
     stable_group(driver, 1, static=True)
     assert heartbeat(driver, "old-id", group_instance_id="i0") == 82
@@ -125,30 +118,6 @@ def test_a_heartbeat_with_matching_member_and_instance_ids_succeeds(
 ) -> None:
     (member_id,) = stable_group(driver, 1, static=True)
     assert heartbeat(driver, member_id, group_instance_id="i0") == 0
-
-
-@pytest.mark.fact("E17-10")
-def test_a_commit_refreshes_the_session_of_a_stable_member(driver: Driver) -> None:
-    (member_id,) = stable_group(driver, 1)
-    (timer,) = commit_timers(driver.groups["g"], member_id, 5)
-    assert timer == Timer(
-        ("session", "g", member_id), 5 + SESSION_MS, ExpireSession("g", member_id)
-    )
-
-
-@pytest.mark.fact("E17-10")
-def test_a_commit_refreshes_the_session_in_the_join_phase(driver: Driver) -> None:
-    (member_id,) = stable_group(driver, 1)
-    join(driver)
-    assert commit_timers(driver.groups["g"], member_id, 5)
-
-
-@pytest.mark.fact("E17-10")
-def test_a_commit_between_join_and_sync_does_not_refresh_the_session(
-    driver: Driver,
-) -> None:
-    (member_id,) = joining_group(driver, 1)
-    assert commit_timers(driver.groups["g"], member_id, 5) == ()
 
 
 def test_a_commit_without_a_member_id_refreshes_no_session(driver: Driver) -> None:

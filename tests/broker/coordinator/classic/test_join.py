@@ -27,28 +27,6 @@ def driver() -> Driver:
     return Driver()
 
 
-@pytest.mark.fact("E19-02", "H-120a")
-def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
-    assert join(driver, group_id="").error == 24
-    assert driver.groups == {}
-
-
-@pytest.mark.fact("H-120b", "E19-02a")
-@pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001, 0, -1])
-def test_a_session_timeout_outside_the_bounds_is_refused(
-    driver: Driver, timeout_ms: int
-) -> None:
-    assert join(driver, session_timeout_ms=timeout_ms).error == 26
-
-
-@pytest.mark.fact("E19-02a")
-@pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
-def test_a_session_timeout_on_the_bounds_is_accepted(
-    driver: Driver, timeout_ms: int
-) -> None:
-    assert join(driver, session_timeout_ms=timeout_ms).parked
-
-
 @pytest.mark.parametrize("version", [3, 4, 9])
 @pytest.mark.parametrize("instance_id", [None, "i" * 32_767])
 def test_a_join_is_refused_when_the_id_of_the_new_member_would_be_too_long(

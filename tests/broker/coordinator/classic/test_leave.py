@@ -176,28 +176,6 @@ def test_a_member_that_left_has_no_timers(driver: Driver) -> None:
     assert driver.timers == {}
 
 
-@pytest.mark.fact("H-119a")
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_leaving_an_unknown_group_returns_unknown_member_id_for_each_member(
-    driver: Driver, version: int
-) -> None:
-    stable_group(driver)
-    request = leave(driver, "a", "b").request
-    request.group_id = "other"
-    sent = driver.send(request, version=version)
-    assert sent.error == 0
-    assert codes(sent) == [25, 25]
-
-
-@pytest.mark.fact("H-119b")
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_before_version_3_has_a_top_level_error(
-    driver: Driver, version: int
-) -> None:
-    request = m.LeaveGroupRequest(group_id="other", member_id="a")
-    assert driver.send(request, version=version).error == 25
-
-
 @pytest.mark.fact("G4-06")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_leave_group_before_version_3_removes_one_member(
@@ -208,8 +186,3 @@ def test_leave_group_before_version_3_removes_one_member(
     assert driver.send(request, version=version).error == 0
     assert list(driver.groups["g"].members) == [leader]
     assert driver.send(request, version=version).error == 25
-
-
-@pytest.mark.fact("H-120a")
-def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
-    assert driver.send(m.LeaveGroupRequest(group_id="")).error == 24

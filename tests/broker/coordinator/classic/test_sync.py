@@ -176,11 +176,6 @@ def test_a_pending_sync_keeps_its_member_in_the_group(driver: Driver) -> None:
     assert follower not in driver.groups["g"].members
 
 
-@pytest.mark.fact("H-120a")
-def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
-    assert sync(driver, "m", group_id="").error == 24
-
-
 def test_an_unknown_group_returns_unknown_member_id(driver: Driver) -> None:
     assert sync(driver, "unknown").error == 25
 

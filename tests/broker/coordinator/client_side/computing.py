@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 ON = replace(AT_ONCE, group_consumer_client_assignors_enable=True)
 COMPUTATION = ("computation", "g")

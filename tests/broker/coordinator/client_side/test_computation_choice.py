@@ -10,12 +10,11 @@ from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.client_side.computing import (
-    COMPUTATION,
     ON,
     Computing,
     offer,
 )
-from tests.broker.coordinator.consumer.groups import received_assignment, topic_id
+from tests.broker.coordinator.requests import topic_id
 
 ALL_OF_FOO = {"foo": range(6)}
 
@@ -44,52 +43,6 @@ def test_a_computation_of_a_member_that_left_and_rejoined_is_refused(
     late = driver.install("m", {"m": ALL_OF_FOO}, epoch=handed_out)
     assert late.error == ErrorCode.INVALID_ASSIGNMENT
     assert not driver.wrote
-
-
-@pytest.mark.fact("E13-10")
-@pytest.mark.parametrize("how", ["leaves", "expires"])
-def test_the_computation_timeout_of_a_removed_member_is_cancelled(
-    driver: Computing, how: str
-) -> None:
-    driver.enter("m", rebalance_timeout_ms=1_000_000)
-    driver.enter("n")
-    assert COMPUTATION in driver.timers
-    if how == "leaves":
-        driver.heartbeat("m", -1)
-    else:
-        driver.advance(30_000)
-        driver.beat("n")
-        driver.advance(30_000)
-    assert driver.group.members.keys() == {"n"}
-    assert COMPUTATION not in driver.timers
-    assert computes(driver, "n")
-
-
-@pytest.mark.fact("E13-10")
-def test_another_member_computes_while_a_static_member_is_absent(
-    driver: Computing,
-) -> None:
-    driver.enter("m", instance_id="i")
-    driver.enter("n")
-    driver.heartbeat("m", -2, instance_id="i")
-    assert computes(driver, "n")
-    driver.advance(10_001)
-    assert computes(driver, "n"), "n is the only member left"
-
-
-@pytest.mark.fact("E9-14")
-def test_a_replacing_static_member_takes_over_the_computation(
-    driver: Computing,
-) -> None:
-    driver.enter("m", instance_id="i")
-    driver.prepare("m")
-    assert not driver.install("m", {"m": ALL_OF_FOO}).error
-    driver.beat("m", instance_id="i")
-    driver.heartbeat("m", -2, instance_id="i")
-    back = driver.enter("m2", instance_id="i")
-    assert received_assignment(back) == {"foo": [0, 1, 2, 3, 4, 5]}
-    assert back.response.assignment.metadata_bytes == b"hello m"
-    assert not back.response.should_compute_assignment
 
 
 def test_the_first_member_of_a_group_with_only_offsets_can_compute(

@@ -9,8 +9,9 @@ from typing import Any
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from tests.broker.coordinator.classic.members import join, sync
-from tests.broker.coordinator.consumer.groups import GroupDriver, Owned
+from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import Owned
 
 
 def subscribes(
@@ -76,12 +77,16 @@ def classic_group(
     driver.advance(2 * driver.settings.group_initial_rebalance_delay_ms)
     assert [sent.error for sent in joins] == [0] * len(shares)
     ids: list[str] = [sent.response.member_id for sent in joins]
-    generation = driver.groups["g"].generation
+    generation = joins[0].response.generation_id
     given = {
         one: assigns(share) for one, share in zip(ids, shares.values(), strict=True)
     }
-    syncs = [sync(driver, one, generation) for one in ids[1:]]
-    syncs.append(sync(driver, ids[0], generation, assignments=given))
+    chosen: dict[str, Any] = {
+        "protocol_type": joins[0].response.protocol_type,
+        "protocol_name": joins[0].response.protocol_name,
+    }
+    syncs = [sync(driver, one, generation, **chosen) for one in ids[1:]]
+    syncs.append(sync(driver, ids[0], generation, assignments=given, **chosen))
     assert [sent.error for sent in syncs] == [0] * len(shares)
     return ids
 

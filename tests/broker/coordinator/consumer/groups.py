@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +11,13 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.result import Record
 from coterie.settings import Settings
-from coterie.types import TopicId
-from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.driver import Sent, Topics
+from tests.broker.coordinator.requests import Owned, topic_id
 from tests.broker.coordinator.shard_driver import ShardDriver
 
 AT_ONCE = Settings(group_consumer_assignment_interval_ms=0)
 """Settings under which each epoch bump computes its target assignment immediately."""
-Owned = Mapping[str, Collection[int]]
-
-
-def topic_id(name: str) -> TopicId:
-    """Return the id that `Topics` gives to a topic of this name."""
-    return name.encode().ljust(16, b"\0")
 
 
 class Unread(dict[str, Any]):
@@ -80,29 +73,6 @@ class GroupDriver(ShardDriver):
             for member_id, owned in self.scripted.items()
         }
 
-    def heartbeat(
-        self,
-        member_id: str = "m",
-        epoch: int = 0,
-        *,
-        owned: Owned | None = None,
-        version: int = 1,
-        **fields: Any,
-    ) -> Sent:
-        """Send a heartbeat; omitted fields are null."""
-        fields.setdefault("group_id", self.group_id)
-        topics = None
-        if owned is not None:
-            topics = [
-                m.TopicPartitions(topic_id=topic_id(name), partitions=list(some))
-                for name, some in owned.items()
-            ]
-        fields.setdefault("topic_partitions", topics)
-        request = m.ConsumerGroupHeartbeatRequest(
-            member_id=member_id, member_epoch=epoch, **fields
-        )
-        return self.send(request, version=version)
-
     def join(
         self, member_id: str = "m", topics: Sequence[str] = ("foo",), **fields: Any
     ) -> Sent:
@@ -136,7 +106,7 @@ class GroupDriver(ShardDriver):
     @property
     def wrote_types(self) -> list[str]:
         """The record types of the last step; a minus marks a tombstone."""
-        return [_word(record) for record in self.wrote]
+        return [record_word(record) for record in self.wrote]
 
 
 _WORDS = {
@@ -151,7 +121,8 @@ _WORDS = {
 }
 
 
-def _word(record: Record) -> str:
+def record_word(record: Record) -> str:
+    """Return the name of a record's type; a minus marks a tombstone."""
     word = _WORDS[type(record.key).__name__]
     return word if record.value is not None else f"-{word}"
 

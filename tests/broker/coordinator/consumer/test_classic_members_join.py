@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.settings import Settings
 from coterie.wire import messages as m
@@ -18,23 +17,17 @@ from tests.broker.coordinator.classic.members import (
     sync,
 )
 from tests.broker.coordinator.consumer.classic_requests import (
-    assigned,
     offers,
     rejoined,
 )
-from tests.broker.coordinator.consumer.groups import (
-    GroupDriver,
-    received_assignment,
-    topic_id,
-)
+from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 ALL = {"foo": [0, 1, 2, 3, 4, 5]}
 FOUR = {"foo": [0, 1, 2, 3]}
 TWO = {"foo": [4, 5]}
-UNREVOKED = MemberState.UNREVOKED_PARTITIONS
-UNRELEASED = MemberState.UNRELEASED_PARTITIONS
 
 
 @pytest.fixture
@@ -196,60 +189,6 @@ def test_in_version_0_the_session_timeout_is_used_as_rebalance_timeout(
     assert driver.member(member_id).rebalance_timeout_ms == 7_000
 
 
-@pytest.mark.fact("H-139a", "E20-22")
-def test_a_full_group_refuses_a_classic_join() -> None:
-    driver = GroupDriver(settings=Settings(group_consumer_max_size=1))
-    driver.join("m")
-    answer = driver.send(join_request(protocols=offers("foo")))
-    assert answer.error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert driver.join("m").error == ErrorCode.NONE
-    assert not driver.wrote_types
-
-
-@pytest.mark.fact("H-139a", "E20-22")
-def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
-    driver = GroupDriver(settings=Settings(group_consumer_max_size=2))
-    driver.join("m")
-    member_id = joins(driver, group_instance_id="i").response.member_id
-    again = joins(driver, member_id=member_id, group_instance_id="i")
-    assert again.error == ErrorCode.NONE
-    full = ErrorCode.GROUP_MAX_SIZE_REACHED
-    # A static member without its member id would replace itself, but counts as new.
-    assert joins(driver, group_instance_id="i").error == full
-    assert joins(driver, group_instance_id="j").error == full
-
-
-@pytest.mark.fact("H-139b", "E20-22a")
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"protocol_type": "connect"},
-        {"protocols": offers("foo", names=["sticky"])},
-        {"protocols": []},
-    ],
-)
-def test_protocols_that_another_member_does_not_support_are_refused(
-    driver: GroupDriver, fields: dict[str, Any]
-) -> None:
-    joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))
-    answer = joins(driver, **fields)
-    assert answer.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert not driver.wrote
-
-
-@pytest.mark.fact("E20-22a")
-def test_classic_members_are_counted_by_supported_protocol(
-    driver: GroupDriver,
-) -> None:
-    joins(driver, protocols=offers("foo", names=["a", "b"]))
-    protocols = offers("foo", names=["b", "c"])
-    assert not joins(driver, group_instance_id="i", protocols=protocols).error
-    assert driver.group.classic_protocols == {"a": 1, "b": 2, "c": 1}
-    protocols = offers("foo", names=["b"])
-    assert not joins(driver, group_instance_id="i", protocols=protocols).error
-    assert driver.group.classic_protocols == {"a": 1, "b": 2}
-
-
 @pytest.mark.fact("E20-21")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_every_version_of_a_subscription_is_decoded(
@@ -277,25 +216,6 @@ def test_a_malformed_subscription_is_refused(driver: GroupDriver) -> None:
     assert not driver.wrote
 
 
-@pytest.mark.fact("H-141a", "E20-25")
-def test_an_eager_member_reaches_its_target_immediately(driver: GroupDriver) -> None:
-    driver.assigns({"c": ALL})
-    driver.heartbeat("m", -1)
-    driver.join("m")
-    joins(driver, member_id="c")
-    epoch = driver.member("m").epoch
-    driver.heartbeat("m", epoch, owned=ALL)
-    driver.heartbeat("m", epoch, owned={})
-    assert rejoined(driver, "c").response.generation_id == driver.group.epoch
-    assert driver.member("c").assigned[FOO].keys() == {0, 1, 2, 3, 4, 5}
-    driver.assigns({"c": FOUR, "n": TWO})
-    driver.join("n")
-    answer = rejoined(driver, "c", owned={})
-    assert answer.response.generation_id == driver.group.epoch
-    assert driver.member("c").state is MemberState.STABLE
-    assert driver.member("c").assigned[FOO].keys() == {0, 1, 2, 3}
-
-
 @pytest.fixture
 def owned_by_c() -> GroupDriver:
     """A group in which classic member c has all of foo at epoch 2. The target of
@@ -312,81 +232,12 @@ def owned_by_c() -> GroupDriver:
     return driver
 
 
-@pytest.mark.fact("H-141b", "E20-25a")
-def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> None:
-    driver = owned_by_c
-    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    answer = rejoined(driver, "c", owned=ALL)
-    assert answer.response.generation_id == 2
-    assert driver.member("c").state is UNREVOKED
-    assert assigned(sync(driver, "c", 2).response.assignment) == FOUR
-    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    answer = rejoined(driver, "c", owned=FOUR)
-    assert answer.response.generation_id == 3
-    assert driver.member("c").state is MemberState.STABLE
-    assert heartbeat(driver, "c", 3) == ErrorCode.NONE
-    assert received_assignment(driver.heartbeat("n", 3, owned={})) == TWO
-
-
-@pytest.mark.fact("E20-25a")
-def test_partitions_that_a_joining_member_owns_are_not_assigned_to_others(
-    owned_by_c: GroupDriver,
-) -> None:
-    driver = owned_by_c
-    rejoined(driver, "c", owned=ALL)
-    rejoined(driver, "c", owned=ALL)
-    assert driver.member("c").state is UNREVOKED
-    assert received_assignment(driver.heartbeat("n", 3, owned={})) is None
-    driver.advance(60_000)
-    assert "c" not in driver.group.members
-
-
-@pytest.mark.fact("E20-29")
-def test_a_revoking_classic_member_has_no_rebalance_timer(
-    owned_by_c: GroupDriver,
-) -> None:
-    driver = owned_by_c
-    rejoined(driver, "c", owned=ALL, session_timeout_ms=300_000)
-    assert driver.member("c").state is UNREVOKED
-    assert not sync(driver, "c", 2).error
-    for _ in range(12):
-        driver.advance(5_000)
-        driver.heartbeat("n", 3)
-    assert ("rebalance", "g", "c") not in driver.timers
-    assert driver.member("c").state is UNREVOKED
-    # The next heartbeat starts the time in which the member must join.
-    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    for _ in range(12):
-        assert "c" in driver.group.members
-        driver.advance(5_000)
-        driver.heartbeat("n", 3)
-    assert "c" not in driver.group.members
-
-
 def test_a_changed_subscription_triggers_a_rebalance(driver: GroupDriver) -> None:
     member_id = joins(driver).response.member_id
     epoch = driver.group.epoch
     rejoined(driver, member_id, protocols=offers("foo", "bar"))
     assert driver.group.epoch == epoch + 1
     assert topic_id("bar") in driver.group.target(member_id)
-
-
-@pytest.mark.fact("E9-05")
-def test_a_static_classic_member_keeps_its_assignment(driver: GroupDriver) -> None:
-    before = joins(driver, group_instance_id="i").response.member_id
-    target = driver.group.target(before)
-    answer = joins(driver, group_instance_id="i")
-    after = answer.response.member_id
-    replaced = ["-current", "-target", "-member", "member", "target", "current"]
-    assert driver.wrote_types[:6] == replaced
-    assert driver.group.target(after) == target
-    assert before not in driver.group.members
-    for kind in ("session", "sync"):
-        assert (kind, "g", before) not in driver.timers
-        assert (kind, "g", after) in driver.timers
-    assert heartbeat(driver, before, 2, group_instance_id="i") == (
-        ErrorCode.FENCED_INSTANCE_ID
-    )
 
 
 def test_a_static_join_with_a_member_id_must_match_it(driver: GroupDriver) -> None:
@@ -438,20 +289,6 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
     driver.advance(settings.group_initial_rebalance_delay_ms)
     assert again.response.leader == member_id
     assert driver.reload().groups["g"].members == {}
-
-
-@pytest.mark.fact("H-132a", "E20-44")
-def test_converting_an_empty_group_keeps_its_offsets(driver: GroupDriver) -> None:
-    assert driver.commit({("foo", 0): 3}, **_by("m", 1)) == {("foo", 0): 0}
-    driver.heartbeat("m", -1)
-    joins(driver)
-    driver.advance(driver.settings.group_initial_rebalance_delay_ms)
-    assert driver.offsets({"foo": [0]}) == {("foo", 0): 3}
-    assert driver.reload().groups["g"].state.value == "Empty"
-
-
-def _by(member_id: str, epoch: int) -> dict[str, Any]:
-    return {"member_id": member_id, "generation_id_or_member_epoch": epoch}
 
 
 def test_an_empty_group_returns_unknown_member_id(driver: GroupDriver) -> None:

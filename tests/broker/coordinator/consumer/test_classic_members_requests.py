@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.coordinator.consumer.member import MemberState
-from coterie.settings import Settings
-from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.classic.members import (
     codes,
@@ -23,7 +20,8 @@ from tests.broker.coordinator.consumer.classic_requests import (
     offers,
     rejoined,
 )
-from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
@@ -67,88 +65,6 @@ def test_a_heartbeat_only_extends_the_session(driver: GroupDriver) -> None:
     assert ("join", "g", "c") not in driver.timers
 
 
-@pytest.mark.fact("H-144a", "E20-28", "E20-32")
-def test_a_classic_member_behind_its_target_must_rejoin(driver: GroupDriver) -> None:
-    driver.join("n")
-    driver.advance(1_000)
-    assert heartbeat(driver, "c", 3) == IN_PROGRESS
-    joins_until_ms = driver.now_ms + 60_000
-    assert driver.timers["join", "g", "c"].fires_at_ms == joins_until_ms
-    driver.advance(1_000)
-    assert heartbeat(driver, "c", 3) == IN_PROGRESS
-    assert driver.timers["join", "g", "c"].fires_at_ms == joins_until_ms
-    assert driver.timers["session", "g", "c"].fires_at_ms == driver.now_ms + 60_000
-
-
-@pytest.mark.fact("H-144b", "E20-28a")
-def test_a_classic_member_that_must_revoke_must_rejoin(driver: GroupDriver) -> None:
-    driver.assigns({"m": {"foo": [0, 1, 2, 3, 4, 5]}})
-    driver.join("n")
-    rejoined(driver, "c", owned=_owned(driver, "c"))
-    assert driver.member("c").state is MemberState.UNREVOKED_PARTITIONS
-    assert heartbeat(driver, "c", 3) == IN_PROGRESS
-    assert ("join", "g", "c") in driver.timers
-
-
-@pytest.mark.fact("H-144b", "E20-28a")
-def test_a_member_that_revokes_at_the_epoch_of_the_target_must_rejoin() -> None:
-    """Expect the target of the new subscription only after the interval."""
-    driver = GroupDriver(settings=Settings())
-    driver.join("m", ["nowhere"])
-    driver.advance(1_000)
-    driver.assigns({"c": {"foo": [0], "bar": [1]}})
-    join(driver, "c", protocols=offers("foo", "bar"))
-    assert driver.member("c").epoch == driver.group.assignment_epoch == 2
-    owned: dict[str, Any] = {"foo": [0], "bar": [1]}
-    join(driver, "c", protocols=offers("foo", owned=owned))
-    assert driver.member("c").state is MemberState.UNREVOKED_PARTITIONS
-    assert driver.member("c").epoch == driver.group.assignment_epoch == 2
-    assert heartbeat(driver, "c", 2) == IN_PROGRESS
-    assert ("join", "g", "c") in driver.timers
-
-
-@pytest.mark.fact("H-144c", "E20-28b")
-def test_a_waiting_classic_member_must_rejoin_once_all_its_partitions_are_free(
-    driver: GroupDriver,
-) -> None:
-    (of_d, of_d_too), (of_m, _) = _owned(driver, "d")["foo"], _owned(driver, "m")["foo"]
-    driver.assigns({"c": {"foo": [of_d, of_m]}})
-    driver.join("n")
-    rejoined(driver, "c")
-    assert driver.member("c").state is MemberState.UNRELEASED_PARTITIONS
-    assert heartbeat(driver, "c", 4) == ErrorCode.NONE
-    rejoined(driver, "d")
-    driver.heartbeat("m", 3)
-    assert heartbeat(driver, "c", 4) == ErrorCode.NONE
-    assert ("join", "g", "c") not in driver.timers
-    driver.heartbeat("m", 3, owned={})
-    assert heartbeat(driver, "c", 4) == IN_PROGRESS
-    assert ("join", "g", "c") in driver.timers
-    assert rejoined(driver, "c").response.generation_id == 4
-    assert driver.member("c").assigned[FOO].keys() == {of_d, of_m}
-    assert driver.member("c").state is MemberState.STABLE
-    assert heartbeat(driver, "c", 4) == ErrorCode.NONE
-    assert ("join", "g", "c") not in driver.timers
-    assert driver.group.owner_epoch(FOO, of_d_too) == -1
-
-
-@pytest.mark.fact("E20-32")
-def test_a_classic_member_rejoins_after_its_target_is_computed() -> None:
-    interval_ms = 5_000
-    settings = Settings(group_consumer_assignment_interval_ms=interval_ms)
-    driver = GroupDriver(settings=settings)
-    driver.join("m")
-    join(driver, "c", protocols=offers("foo"))
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
-    assert sync(driver, "c", 1).error == ErrorCode.NONE
-    assert heartbeat(driver, "c", 1) == ErrorCode.NONE
-    driver.advance(interval_ms)
-    assert heartbeat(driver, "c", 1) == ErrorCode.NONE
-    driver.heartbeat("m", 1)
-    assert heartbeat(driver, "c", 1) == IN_PROGRESS
-    assert rejoined(driver, "c").response.generation_id == 2
-
-
 def test_a_consumer_group_of_classic_members_keeps_rebalancing(
     driver: GroupDriver,
 ) -> None:
@@ -185,34 +101,6 @@ def test_a_failing_assignor_does_not_affect_classic_members(
     assert ("session", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("E20-26b")
-def test_a_classic_heartbeat_with_another_generation_is_refused(
-    driver: GroupDriver,
-) -> None:
-    assert heartbeat(driver, "x", 3) == UNKNOWN
-    assert heartbeat(driver, "m", 3) == UNKNOWN
-    assert heartbeat(driver, "c", 2) == ErrorCode.ILLEGAL_GENERATION
-    assert heartbeat(driver, "c", 4) == ErrorCode.ILLEGAL_GENERATION
-    assert heartbeat(driver, "c", 3, group_instance_id="i") == UNKNOWN
-
-
-@pytest.mark.fact("H-145", "E20-29")
-def test_a_classic_member_that_does_not_rejoin_in_time_is_fenced(
-    driver: GroupDriver,
-) -> None:
-    rejoined(driver, "c", session_timeout_ms=60_000, rebalance_timeout_ms=20_000)
-    sync(driver, "c", 3)
-    driver.join("n")
-    heartbeat(driver, "c", 3)
-    epoch = driver.group.epoch
-    driver.advance(19_999)
-    assert heartbeat(driver, "c", 3) == IN_PROGRESS
-    driver.advance(1)
-    assert "c" not in driver.group.members
-    assert driver.group.epoch == epoch + 1
-    assert heartbeat(driver, "c", 3) == UNKNOWN
-
-
 @pytest.mark.fact("E20-29a")
 def test_a_classic_member_that_does_not_sync_in_time_is_fenced(
     driver: GroupDriver,
@@ -237,23 +125,6 @@ def test_a_classic_member_without_heartbeats_is_fenced(driver: GroupDriver) -> N
 # Syncs.
 
 
-@pytest.mark.fact("H-142", "E20-26e")
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_an_assignment_is_encoded_in_the_version_of_the_subscription(
-    driver: GroupDriver, version: int
-) -> None:
-    rejoined(driver, "c", protocols=offers("foo", version=version))
-    answer = sync(driver, "c", 3, protocol_type="consumer", protocol_name="range")
-    assert answer.response.assignment[:2] == bytes([0, version])
-    assert assigned(answer.response.assignment) == {
-        "foo": sorted(driver.member("c").assigned[FOO])
-    }
-    assert answer.response.protocol_type == "consumer"
-    assert answer.response.protocol_name == "range"
-    assert ("sync", "g", "c") not in driver.timers
-    assert not driver.wrote
-
-
 @pytest.mark.fact("H-143a", "H-143b", "H-143d", "E20-26", "E20-26a", "E20-26b")
 def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     driver: GroupDriver,
@@ -265,37 +136,6 @@ def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     fenced = sync(driver, "c", 3, group_instance_id="i")
     assert fenced.error == ErrorCode.FENCED_INSTANCE_ID
     assert sync(driver, "c", 2).error == ErrorCode.ILLEGAL_GENERATION
-
-
-@pytest.mark.fact("H-143c", "E20-26c")
-@pytest.mark.parametrize(
-    "wrong", [{"protocol_type": "connect"}, {"protocol_name": "roundrobin"}]
-)
-def test_a_sync_with_another_protocol_than_its_join_is_refused(
-    driver: GroupDriver, wrong: dict[str, Any]
-) -> None:
-    assert sync(driver, "c", 3, **wrong).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-@pytest.mark.fact("H-143e", "E20-26d")
-def test_a_sync_of_a_member_behind_the_target_gets_rebalance_in_progress(
-    driver: GroupDriver,
-) -> None:
-    driver.join("n")
-    assert sync(driver, "c", 3).error == IN_PROGRESS
-    assert ("join", "g", "c") in driver.timers
-
-
-@pytest.mark.fact("E20-26d")
-def test_a_revoking_classic_member_receives_the_partitions_it_keeps(
-    driver: GroupDriver,
-) -> None:
-    keeps, _ = _owned(driver, "c")["foo"]
-    driver.assigns({"c": {"foo": [keeps]}})
-    driver.join("n")
-    rejoined(driver, "c", owned=_owned(driver, "c"))
-    assert driver.group.epoch > driver.member("c").epoch == 3
-    assert assigned(sync(driver, "c", 3).response.assignment) == {"foo": [keeps]}
 
 
 def test_deleted_topics_are_not_assigned(driver: GroupDriver) -> None:
@@ -341,16 +181,6 @@ def test_leaving_an_unknown_classic_member_changes_nothing(driver: GroupDriver) 
     assert codes(leave(driver, "x", "y")) == [UNKNOWN, UNKNOWN]
     assert not driver.wrote
     assert not driver.results[-1].timers
-
-
-@pytest.mark.fact("E20-30")
-@pytest.mark.parametrize(("member_id", "code"), [("c", 0), ("x", UNKNOWN)])
-def test_leave_group_before_version_3_removes_one_member(
-    driver: GroupDriver, member_id: str, code: int
-) -> None:
-    request = m.LeaveGroupRequest(group_id="g", member_id=member_id)
-    assert driver.send(request, version=2).error == code
-    assert ("c" in driver.group.members) is (code != 0)
 
 
 def test_a_member_that_left_has_no_timers(driver: GroupDriver) -> None:

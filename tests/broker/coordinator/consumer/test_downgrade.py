@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.classic.group import GroupState
-from coterie.broker.coordinator.consumer.group import Refresh
 from coterie.broker.coordinator.consumer.replay import replay
 from coterie.broker.coordinator.records import (
     ConsumerGroupMemberMetadataKey,
@@ -18,19 +17,18 @@ from tests.broker.coordinator.classic.members import (
     codes,
     heartbeat,
     join,
-    join_request,
     leave,
     sync,
 )
 from tests.broker.coordinator.consumer.classic_requests import (
     assigned,
-    assigns,
     classic_group,
     offers,
     rejoined,
 )
-from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 PREPARING = GroupState.PREPARING_REBALANCE
@@ -88,52 +86,6 @@ def test_a_group_is_downgraded_when_its_last_consumer_member_leaves(
     assert is_rebalancing(driver)
 
 
-@pytest.mark.fact("H-136b", "E20-40")
-def test_a_session_timeout_of_the_last_consumer_member_downgrades_the_group(
-    driver: GroupDriver,
-) -> None:
-    for _ in range(9):
-        driver.advance(5_000)
-        heartbeat(driver, "c", 3)
-        heartbeat(driver, "d", 3)
-    assert is_rebalancing(driver)
-
-
-@pytest.mark.fact("H-136c", "E20-40")
-def test_a_rebalance_timeout_of_the_last_consumer_member_downgrades_the_group(
-    driver: GroupDriver,
-) -> None:
-    driver.assigns({"c": held(driver, "c"), "d": held(driver, "d")})
-    heartbeat_fields: dict[str, Any] = {
-        "instance_id": "i",
-        "subscribed_topic_names": ["bar", "foo"],
-    }
-    driver.heartbeat("m", 3, owned=held(driver, "m"), **heartbeat_fields)
-    assert ("rebalance", "g", "m") in driver.timers
-    driver.advance(9_000)
-    heartbeat(driver, "c", 3)
-    heartbeat(driver, "d", 3)
-    driver.advance(1_000)
-    assert driver.groups["g"].state is PREPARING
-    assert driver.groups["g"].generation == 4
-
-
-@pytest.mark.fact("E20-40")
-def test_removing_the_last_consumer_member_downgrades_the_group(
-    driver: GroupDriver,
-) -> None:
-    assert codes(leave(driver, ("", "i"))) == [0]
-    assert is_rebalancing(driver)
-
-
-@pytest.mark.fact("E20-40")
-def test_a_classic_member_leaving_with_the_last_consumer_member_is_removed(
-    driver: GroupDriver,
-) -> None:
-    assert codes(leave(driver, "m", "d")) == [0, 0]
-    assert {*driver.groups["g"].members} == {"c"}
-
-
 @pytest.mark.fact("E20-42", "E20-03")
 def test_a_downgrade_is_written_in_one_batch(driver: GroupDriver) -> None:
     shares = {"c": held(driver, "c"), "d": held(driver, "d")}
@@ -166,23 +118,6 @@ def test_a_downgrade_writes_the_partitions_of_a_topic_in_order(
     value: Any = driver.wrote[-1].value
     (written,) = [each for each in value.members if each.member_id == "c"]
     assert assigned(written.assignment) == {"foo": sorted(turned)}
-
-
-@pytest.mark.fact("E20-43")
-def test_the_downgraded_group_completes_its_next_generation(
-    driver: GroupDriver,
-) -> None:
-    driver.heartbeat("m", -1, instance_id="i")
-    joins = [
-        rejoined(driver, each, protocols=offers("foo", names=["roundrobin"]))
-        for each in ("c", "d")
-    ]
-    assert [sent.response.generation_id for sent in joins] == [4, 4]
-    leader = joins[0].response.leader
-    given = {"c": assigns({"foo": [0, 1, 2]}), "d": assigns({"foo": [3, 4, 5]})}
-    answer = sync(driver, leader, 4, assignments=given)
-    assert answer.response.assignment == given[leader]
-    assert driver.groups["g"].state is GroupState.STABLE
 
 
 @pytest.mark.fact("E20-43", "E20-15")
@@ -240,27 +175,6 @@ def test_a_migration_policy_can_allow_the_conversion() -> None:
     driver = group_of_three("downgrade")
     driver.heartbeat("m", -1, instance_id="i")
     assert is_rebalancing(driver)
-
-
-@pytest.mark.fact("H-138", "E20-41a")
-def test_a_group_over_the_size_limit_is_not_converted() -> None:
-    driver = group_of_three(group_max_size=1)
-    driver.heartbeat("m", -1, instance_id="i")
-    assert {*driver.group.members} == {"c", "d"}
-    too_large = _classic_joins(driver, group_instance_id="i")
-    assert too_large.error == ErrorCode.NONE
-    assert driver.group.classic_count == 3
-
-
-@pytest.mark.fact("E20-40")
-def test_a_group_with_other_consumer_members_is_not_downgraded(
-    driver: GroupDriver,
-) -> None:
-    driver.join("n")
-    driver.heartbeat("m", -1, instance_id="i")
-    assert {*driver.group.members} == {"c", "d", "n"}
-    assert codes(leave(driver, "c", "d")) == [0, 0]
-    assert {*driver.group.members} == {"n"}
 
 
 @pytest.mark.fact("E20-41")
@@ -348,20 +262,6 @@ def test_replacing_the_last_consumer_member_needs_no_rebalance(
     assert driver.reload().groups["g"].state is GroupState.STABLE
 
 
-@pytest.mark.fact("E20-43a")
-@pytest.mark.parametrize("version", [5, 8])
-def test_the_version_of_the_join_does_not_matter(
-    driver: GroupDriver, version: int
-) -> None:
-    request = join_request(
-        group_instance_id="i", protocols=offers("foo", names=["roundrobin"])
-    )
-    answer = driver.send(request, version=version)
-    assert answer.error == ErrorCode.NONE
-    assert answer.response.leader == answer.response.member_id
-    assert driver.groups["g"].state is GroupState.STABLE
-
-
 @pytest.mark.fact("E20-40a", "E20-43a")
 def test_the_last_consumer_member_may_switch_under_its_own_id(
     driver: GroupDriver,
@@ -391,36 +291,6 @@ def test_a_dynamic_member_that_switches_does_not_downgrade_the_group() -> None:
     again = _classic_joins(driver, member_id="m", group_instance_id="i")
     assert again.error == ErrorCode.NONE
     assert driver.group.classic_count == 1
-
-
-@pytest.mark.fact("E20-40")
-def test_a_classic_member_that_leaves_others_of_its_protocol_downgrades_the_group(
-    driver: GroupDriver,
-) -> None:
-    _classic_joins(driver, member_id="m")
-    assert driver.group.classic_count == 3
-    assert codes(leave(driver, "m")) == [0]
-    assert is_rebalancing(driver)
-
-
-@pytest.mark.fact("E20-43a")
-def test_the_only_member_does_not_lead_before_its_rebalance() -> None:
-    driver = GroupDriver()
-    driver.join("m", instance_id="i")
-    answer = _classic_joins(driver, "bar", group_instance_id="i")
-    assert (answer.response.generation_id, answer.response.leader) == (0, "")
-    assert driver.groups["g"].state is PREPARING
-
-
-@pytest.mark.fact("E20-43a")
-def test_a_due_refresh_of_changed_topics_makes_the_replacement_rebalance(
-    driver: GroupDriver,
-) -> None:
-    driver.topics.counts["foo"] = 9
-    driver.group.refresh = Refresh()
-    assert _classic_joins(driver, group_instance_id="i").response.generation_id == 0
-    group = driver.groups["g"]
-    assert (group.state, group.generation) == (PREPARING, 3)
 
 
 def test_a_static_replacement_of_the_only_member_downgrades_the_group() -> None:

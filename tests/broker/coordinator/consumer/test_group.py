@@ -33,22 +33,6 @@ def group_of(*members: Member) -> ConsumerGroup:
     return group
 
 
-@pytest.mark.fact("H-29a", "H-29b")
-def test_the_group_state_follows_members_and_epochs() -> None:
-    group = ConsumerGroup("group")
-    states = [group.state.value]
-    group.epoch = 1
-    group.put_member(Member(member_id="m"))
-    states.append(group.state.value)
-    group.assignment_epoch = 1
-    states.append(group.state.value)
-    group.put_member(Member(member_id="m", epoch=1))
-    states.append(group.state.value)
-    group.remove_member("m")
-    states.append(group.state.value)
-    assert states == ["Empty", "Assigning", "Reconciling", "Stable", "Empty"]
-
-
 @pytest.mark.parametrize(
     "state", [MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS]
 )

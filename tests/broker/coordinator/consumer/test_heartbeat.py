@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.consumer.groups import (
-    AT_ONCE,
     GroupDriver,
     received_assignment,
-    topic_id,
 )
 
 
@@ -53,17 +49,6 @@ def test_from_version_1_the_member_generates_its_id(driver: GroupDriver) -> None
     assert driver.join("", version=1).error == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.fact("H-04", "E7-21")
-def test_a_heartbeat_to_an_unknown_group_is_refused(driver: GroupDriver) -> None:
-    assert driver.heartbeat("m", 100).error == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-@pytest.mark.fact("H-05", "E7-26")
-def test_a_heartbeat_of_an_unknown_member_is_refused(driver: GroupDriver) -> None:
-    driver.join("m")
-    assert driver.heartbeat("n", 100).error == ErrorCode.UNKNOWN_MEMBER_ID
-
-
 @pytest.mark.fact("H-08b", "H-08c", "E22-25", "E7-50a")
 def test_the_assignment_is_returned_when_changed_or_requested(
     driver: GroupDriver,
@@ -81,43 +66,6 @@ def test_the_assignment_is_returned_when_changed_or_requested(
     )
     assert received_assignment(full) == everything
     assert not driver.wrote
-
-
-@pytest.mark.fact("H-09a", "H-09b", "E7-24")
-def test_a_full_group_refuses_a_join() -> None:
-    driver = GroupDriver(
-        settings=replace(AT_ONCE, group_consumer_max_size=1),
-    )
-    driver.join("m")
-    assert driver.join("n").error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert received_assignment(driver.heartbeat("m", 1)) is None
-
-
-@pytest.mark.fact("E7-24")
-@pytest.mark.parametrize("epoch", [0, 5])
-@pytest.mark.parametrize("instance_id", [None, "i", "j"])
-def test_a_full_group_refuses_an_unknown_member_before_all_else(
-    epoch: int, instance_id: str | None
-) -> None:
-    driver = GroupDriver(settings=replace(AT_ONCE, group_consumer_max_size=1))
-    driver.join("m", instance_id="i")
-    refused = (
-        driver.join("n", instance_id=instance_id)
-        if epoch == 0
-        else driver.heartbeat("n", epoch, instance_id=instance_id)
-    )
-    assert refused.error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert driver.heartbeat("m", 5).error == ErrorCode.FENCED_MEMBER_EPOCH
-
-
-@pytest.mark.fact("E7-24")
-def test_a_full_group_refuses_a_static_member_that_returns_with_another_id() -> None:
-    driver = GroupDriver(settings=replace(AT_ONCE, group_consumer_max_size=1))
-    driver.join("m", instance_id="i")
-    driver.heartbeat("m", -2, instance_id="i")
-    refused = driver.join("n", instance_id="i")
-    assert refused.error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert driver.join("m", instance_id="i").response.member_epoch == 1
 
 
 @pytest.mark.fact("E6-01")
@@ -227,22 +175,6 @@ def test_an_unchanged_target_writes_its_epoch_alone(driver: GroupDriver) -> None
     assert driver.wrote_types == ["member", "epoch", "target-epoch", "current"]
 
 
-@pytest.mark.fact("E7-40")
-def test_a_join_writes_no_target_that_stayed(driver: GroupDriver) -> None:
-    driver.join("m")
-    driver.join("n", ["bar"])
-    assert driver.wrote_types.count("target") == 1
-
-
-@pytest.mark.fact("E7-39")
-def test_the_preferred_assignor_computes_the_target(driver: GroupDriver) -> None:
-    driver.join("m", server_assignor="range")
-    driver.join("n", ["foo", "bar"], server_assignor="range")
-    driver.join("o", ["bar"])
-    assert driver.group.target("n")[topic_id("foo")] == {3, 4, 5}
-    assert driver.group.target("n")[topic_id("bar")] == {0, 1}
-
-
 @pytest.mark.fact(
     "H-23", "E7-60", "E22-26", "E6-02", "E7-60a", "E7-60b", "E7-60c", "E7-60d"
 )
@@ -268,13 +200,6 @@ def test_the_target_of_an_emptied_group_lags_behind_its_epoch(
     assert driver.wrote_types[-1] == "epoch"
     assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
     assert driver.group.state.value == "Empty"
-
-
-@pytest.mark.fact("E7-33", "H-14")
-def test_a_rejoin_at_epoch_0_returns_the_whole_assignment(driver: GroupDriver) -> None:
-    driver.join("m")
-    assert received_assignment(driver.join("m")) == {"foo": [0, 1, 2, 3, 4, 5]}
-    assert driver.group.epoch == 1
 
 
 @pytest.mark.fact("E22-23", "E6-20")

@@ -21,16 +21,6 @@ def configure(driver: GroupDriver, **changes: int | None) -> None:
     driver.configs.replay(entry.name, entry.value)
 
 
-@pytest.mark.fact("H-66a", "E21-08")
-def test_a_changed_heartbeat_interval_is_in_the_next_response() -> None:
-    driver = GroupDriver()
-    assert driver.join("m").response.heartbeat_interval_ms == 5_000
-    configure(driver, heartbeat_interval_ms=7_000)
-    assert driver.heartbeat("m", 1).response.heartbeat_interval_ms == 7_000
-    configure(driver, heartbeat_interval_ms=None)
-    assert driver.heartbeat("m", 1).response.heartbeat_interval_ms == 5_000
-
-
 @pytest.mark.fact("H-66b", "E8-01", "E21-08a")
 def test_a_changed_session_timeout_applies_to_the_next_timer() -> None:
     driver = GroupDriver(
@@ -47,14 +37,6 @@ def test_a_changed_session_timeout_applies_to_the_next_timer() -> None:
     assert "m" in driver.group.members
     driver.advance(1)
     assert not driver.group.members
-
-
-@pytest.mark.fact("H-66a", "H-66b")
-def test_a_joining_member_has_the_session_timeout_of_its_group() -> None:
-    driver = GroupDriver()
-    configure(driver, session_timeout_ms=60_000, heartbeat_interval_ms=15_000)
-    assert driver.join("m").response.heartbeat_interval_ms == 15_000
-    assert driver.timers[SESSION].fires_at_ms == driver.now_ms + 60_000
 
 
 def test_the_groups_assignment_interval_delays_the_next_target() -> None:

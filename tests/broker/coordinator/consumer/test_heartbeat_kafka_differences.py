@@ -21,11 +21,8 @@ from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Struct
-from tests.broker.coordinator.consumer.groups import (
-    GroupDriver,
-    received_assignment,
-    topic_id,
-)
+from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
+from tests.broker.coordinator.requests import topic_id
 
 EVERYTHING = {"foo": [0, 1, 2, 3, 4, 5]}
 

@@ -77,8 +77,3 @@ def test_the_member_epoch_is_accepted_with_any_owned_partitions(
     instance_id: str | None, owned: Owned | None
 ) -> None:
     check_member_epoch(member_with(instance_id), 100, owned)
-
-
-@pytest.mark.fact("E7-33")
-def test_a_known_member_can_always_rejoin() -> None:
-    check_member_epoch(member_with(), 0, {})

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from coterie.broker.coordinator.assignors.spec import GroupSpec
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.consumer.groups import (
-    AT_ONCE,
     GroupDriver,
     received_assignment,
 )
@@ -27,12 +24,6 @@ def driver() -> GroupDriver:
     driver = GroupDriver()
     assert received_assignment(driver.join("m", instance_id="i")) == EVERYTHING
     return driver
-
-
-@pytest.mark.fact("H-70", "E9-02")
-def test_a_new_static_member_triggers_a_rebalance(driver: GroupDriver) -> None:
-    driver.join("n", instance_id="j")
-    assert driver.group.epoch == 2
 
 
 @pytest.mark.fact("H-73a", "H-73b", "E7-63", "E22-27", "E6-15", "E7-63b")
@@ -68,14 +59,6 @@ def test_a_temporary_leave_does_not_extend_the_session(driver: GroupDriver) -> N
     driver.advance(10_000)
     driver.heartbeat("m", -2, instance_id="i")
     assert driver.timers["session", "g", "m"] is before
-
-
-@pytest.mark.fact("E9-11")
-def test_a_temporarily_absent_member_counts_in_the_size_of_the_group() -> None:
-    driver = GroupDriver(settings=replace(AT_ONCE, group_consumer_max_size=1))
-    driver.join("m", instance_id="i")
-    driver.heartbeat("m", -2, instance_id="i")
-    assert driver.join("n").error == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 @pytest.mark.fact("E9-11a")
@@ -127,25 +110,6 @@ def test_a_returning_static_member_with_other_topics_triggers_a_new_target(
     assert driver.group.epoch == driver.member("m2").epoch == 2
 
 
-@pytest.mark.fact("H-74", "E7-62")
-def test_a_permanent_leave_removes_a_static_member(driver: GroupDriver) -> None:
-    answer = driver.heartbeat("m", -1, instance_id="i")
-    assert answer.response.member_epoch == -1
-    assert not driver.group.members
-    assert not driver.group.static_members
-    assert driver.group.epoch == 2
-
-
-@pytest.mark.fact("H-75", "E9-03")
-def test_joining_with_an_instance_id_in_use_returns_unreleased_instance_id(
-    driver: GroupDriver,
-) -> None:
-    answer = driver.join("m2", instance_id="i")
-    assert answer.error == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert not driver.wrote
-    assert driver.heartbeat("m", 1, instance_id="i").error == ErrorCode.NONE
-
-
 def test_a_static_member_can_repeat_its_join_with_the_same_instance_id(
     driver: GroupDriver,
 ) -> None:
@@ -165,22 +129,6 @@ def test_an_instance_id_that_is_unknown_or_of_another_member_is_refused(
     assert fenced.error == ErrorCode.FENCED_INSTANCE_ID
 
 
-@pytest.mark.fact("H-07", "E9-09")
-def test_a_static_member_with_a_wrong_epoch_is_fenced(driver: GroupDriver) -> None:
-    for epoch in (0, 2):
-        driver.join("n", instance_id="j")
-        answer = driver.heartbeat("m", epoch + 2, instance_id="i")
-        assert answer.error == ErrorCode.FENCED_MEMBER_EPOCH
-    wrong = driver.heartbeat("n2", 1, instance_id="i")
-    assert wrong.error == ErrorCode.FENCED_INSTANCE_ID
-
-
-@pytest.mark.fact("E7-12")
-def test_a_temporary_leave_of_a_dynamic_member_is_refused(driver: GroupDriver) -> None:
-    driver.join("n")
-    assert driver.heartbeat("n", -2).error == ErrorCode.INVALID_REQUEST
-
-
 @pytest.mark.fact("E7-61", "E7-61a")
 def test_leaving_with_an_unknown_member_or_group_is_refused(
     driver: GroupDriver,
@@ -197,20 +145,3 @@ def test_a_static_replacement_survives_a_restart(driver: GroupDriver) -> None:
     loaded = driver.reload()
     group = loaded.shard.state.consumer_groups["g"]
     assert group_records(group) == group_records(driver.group)
-
-
-@pytest.mark.fact("H-34", "E9-14")
-def test_a_returning_static_member_keeps_its_target_assignment(
-    driver: GroupDriver,
-) -> None:
-    asked: list[GroupSpec] = []
-
-    def assign(spec: GroupSpec) -> dict[str, dict[bytes, list[int]]]:
-        asked.append(spec)
-        return {}
-
-    before = driver.group.target("m")
-    driver.heartbeat("m", -2, instance_id="i")
-    driver.assigns(assign)
-    driver.join("m2", ["foo", "bar"], instance_id="i")
-    assert asked[0].members["m2"].partitions == before

@@ -15,9 +15,7 @@ from coterie.broker.coordinator.consumer.reconcile import (
     ReconcileInput,
     reconcile,
 )
-from coterie.errors import ApiError
 from coterie.types import TopicId
-from coterie.wire.error_codes import ErrorCode
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 STABLE = MemberState.STABLE
@@ -227,17 +225,6 @@ def test_an_unreleased_member_must_revoke_when_the_target_changes() -> None:
     after = reconcile(member_of({A: [2]}, UNRELEASED), step({A: [4]}))
     assert outline(after) == (UNREVOKED, 10, 10)
     assert plain(after.pending_revocation) == {A: {2}}
-
-
-@pytest.mark.fact("H-49a", "E5-04")
-@pytest.mark.parametrize("owned", [None, {A: [1]}])
-def test_a_member_in_unknown_state_is_fenced_until_it_owns_no_partitions(
-    owned: Owned | None,
-) -> None:
-    member = member_of({A: [1]}, MemberState.UNKNOWN)
-    with pytest.raises(ApiError) as refusal:
-        reconcile(member, step({A: [1]}, owned=owned))
-    assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 @pytest.mark.fact("H-49b", "E5-04a")

@@ -35,7 +35,8 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.broker.coordinator.state import State
 from sim.invariants import check
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 MEMBER = Member(member_id="m", topic_names=("foo",), rebalance_timeout_ms=1_000)

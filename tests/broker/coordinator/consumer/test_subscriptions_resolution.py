@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
-from coterie.wire.error_codes import ErrorCode
 from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
@@ -72,17 +71,6 @@ def test_a_join_completes_before_its_expression_is_resolved(
     assert driver.member().epoch == 2
 
 
-@pytest.mark.fact("E14-01")
-def test_a_subscription_combines_topic_names_and_an_expression(
-    driver: GroupDriver,
-) -> None:
-    sent = join(driver, "foo-.*", topics=["bar", "foo-1"])
-    assert received_assignment(sent) == {"bar": [0, 1, 2], "foo-1": [0]}
-    resolve(driver)
-    everything = {"bar": [0, 1, 2], "foo-1": [0], "foo-2": [0, 1]}
-    assert received_assignment(driver.heartbeat("m", 1)) == everything
-
-
 @pytest.mark.fact("E14-07")
 def test_all_expressions_are_resolved_in_one_run(driver: GroupDriver) -> None:
     join(driver, "foo-.*", "m")
@@ -120,20 +108,6 @@ def test_a_shared_regular_expression_is_removed_with_its_last_member(
     assert not driver.state.topic_index
 
 
-@pytest.mark.fact("E14-10a")
-def test_a_regular_expression_is_removed_with_a_fenced_member(
-    driver: GroupDriver,
-) -> None:
-    join(driver, "foo-.*", "m")
-    join(driver, "bar", "n")
-    resolve(driver)
-    driver.advance(40_000)
-    driver.heartbeat("n", 1)
-    driver.advance(10_000)
-    assert driver.group.members.keys() == {"n"}
-    assert topics_of(driver) == {"bar": ["bar"]}
-
-
 @pytest.mark.fact("E14-12", "E6-06b", "E14-10a")
 def test_an_empty_expression_removes_the_subscription(driver: GroupDriver) -> None:
     join(driver, "foo-.*", topics=["bar"])
@@ -148,21 +122,6 @@ def test_an_empty_expression_removes_the_subscription(driver: GroupDriver) -> No
     assert not resolve(driver, TEN_S)
     driver.heartbeat("m", 3, subscribed_topic_regex="")
     assert not driver.wrote
-
-
-@pytest.mark.fact("E14-04")
-def test_an_invalid_regular_expression_is_refused_without_a_change(
-    driver: GroupDriver,
-) -> None:
-    sent = join(driver, "foo(")
-    assert sent.error == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert "missing closing )" in sent.response.error_message
-    assert not driver.state.consumer_groups
-    join(driver, "foo-1")
-    resolve(driver)
-    sent = driver.heartbeat("m", 1, subscribed_topic_regex="a**")
-    assert sent.error == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert driver.member().topic_regex == "foo-1"
 
 
 @pytest.mark.fact("E6-06a", "E14-05b")
@@ -250,22 +209,6 @@ def test_a_heartbeat_of_any_member_resolves_a_replaced_expression(
     assert topics_of(driver) == {"foo-2": ["foo-2"]}
 
 
-@pytest.mark.fact("E6-12", "E14-06a")
-def test_a_created_topic_is_matched(driver: GroupDriver) -> None:
-    join(driver, "foo-.*")
-    resolve(driver)
-    driver.heartbeat("m", 1)
-    driver.advance(TEN_S)
-    assert not resolve(driver)
-    made(driver, "foo-3")
-    assert not resolve(driver, TEN_S)
-    assert received_assignment(driver.heartbeat("m", 2)) is None
-    assert resolve(driver) == ["RegularExpression", "Metadata"]
-    everything = {"foo-1": [0], "foo-2": [0, 1], "foo-3": [0]}
-    assert received_assignment(driver.heartbeat("m", 2)) == everything
-    assert driver.group.regexes["foo-.*"].version == 41
-
-
 def test_members_lose_the_only_topic_of_an_expression(driver: GroupDriver) -> None:
     join(driver, "foo-2", "m")
     join(driver, "foo-2", "n")
@@ -304,20 +247,6 @@ def test_a_member_loses_the_only_topic_that_it_may_describe(
     driver.settled("m", "n")
     assert not driver.member("m").assigned
     assert sum(map(len, driver.member("n").assigned.values())) == 2
-
-
-@pytest.mark.fact("E14-06a")
-def test_a_created_topic_without_a_match_writes_nothing(driver: GroupDriver) -> None:
-    join(driver, "foo-.*")
-    resolve(driver)
-    driver.heartbeat("m", 1)
-    driver.advance(TEN_S)
-    made(driver, "elsewhere")
-    driver.heartbeat("m", 2)
-    assert ("regex", "g") in driver.timers
-    assert not resolve(driver)
-    driver.heartbeat("m", 2)
-    assert ("regex", "g") not in driver.timers
 
 
 @pytest.mark.fact("E14-06c", "E14-06d")
@@ -373,22 +302,6 @@ def test_regular_expressions_are_resolved_again_after_loading(
     loaded.heartbeat("m", 2)
     assert resolve(loaded) == ["RegularExpression", "Metadata"]
     assert topics_of(loaded) == {"foo-.*": ["foo-1", "foo-2", "foo-3"]}
-
-
-@pytest.mark.fact("E15-07")
-def test_a_recreated_matched_topic_is_a_new_topic(
-    driver: GroupDriver,
-) -> None:
-    join(driver, "bar")
-    resolve(driver)
-    driver.heartbeat("m", 1)
-    driver.topics.ids["bar"] = b"again".ljust(16, b"\0")
-    driver.fire(TopicsChanged(("bar",), ("bar",)))
-    assert received_assignment(driver.heartbeat("m", 2)) == {}
-    assert received_assignment(driver.heartbeat("m", 2, owned={})) == {
-        "again": [0, 1, 2]
-    }
-    assert driver.group.epoch == 3
 
 
 def test_a_resolution_whose_write_failed_is_retried(driver: GroupDriver) -> None:

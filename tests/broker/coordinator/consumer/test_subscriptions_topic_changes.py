@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from coterie.broker.coordinator.consumer.draft import RefreshSet
@@ -11,8 +9,6 @@ from coterie.broker.coordinator.consumer.group import Refresh
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.result import Result
 from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
-
-Change = Callable[[GroupDriver], None]
 
 
 @pytest.fixture
@@ -156,31 +152,6 @@ def test_a_refresh_deadline_of_another_epoch_is_ignored(
     driver.settle(Result(changes=(RefreshSet("g", Refresh(far_ms, 2)),)))
     assert received_assignment(driver.heartbeat("m", 1)) == {"bar": [0, 1, 2, 3]}
     assert driver.group.epoch == 2
-
-
-@pytest.mark.fact("H-26", "E15-04")
-def test_the_topic_index_follows_the_subscriptions(driver: GroupDriver) -> None:
-    index = driver.state.topic_index
-    driver.join("m", ["foo", "bar"])
-    driver.join("n", ["bar"])
-    driver.join("o", ["bar"], group_id="h")
-    assert set(index.groups("foo")) == {"g"}
-    assert set(index.groups("bar")) == {"g", "h"}
-    driver.heartbeat("m", 1, subscribed_topic_names=["foo"])
-    assert set(index.groups("bar")) == {"g", "h"}
-    driver.heartbeat("n", -1)
-    assert set(index.groups("bar")) == {"h"}
-    driver.heartbeat("o", -1, group_id="h")
-    driver.heartbeat("m", -1)
-    assert not index
-    assert not index.groups("foo")
-
-
-@pytest.mark.fact("H-27")
-def test_a_change_of_no_subscribed_topic_does_nothing(driver: GroupDriver) -> None:
-    driver.join("m", ["foo"])
-    assert send_change(driver) == Result()
-    assert send_change(driver, "elsewhere", created=("elsewhere",)) == Result()
 
 
 @pytest.mark.fact("H-28", "E15-04", "E6-32a")

@@ -26,7 +26,6 @@ from coterie.wire.error_codes import ErrorCode
 A, B = b"a" * 16, b"b" * 16
 TOPICS = {"a": KnownTopic(A, TopicSpec(4)), "b": KnownTopic(B, TopicSpec(2))}
 LEFT: Target = {A: frozenset([0, 1])}
-RIGHT: Target = {A: frozenset([2, 3])}
 
 
 def given_members(*member_ids: str, **changed: Any) -> TargetInput:
@@ -46,47 +45,11 @@ def answers(assignment: Mapping[str, Mapping[bytes, list[int]]]) -> Assign:
     return assign
 
 
-SPLIT = answers({"m": {A: [0, 1]}, "n": {A: [3, 2]}})
-
-
-@pytest.mark.fact("H-30")
-def test_an_equal_target_changes_no_member() -> None:
-    given = given_members("m", "n", previous={"m": LEFT, "n": RIGHT})
-    new = build_target(given, SPLIT)
-    assert new.changed == {}
-    assert new.targets == {"m": LEFT, "n": RIGHT}
-
-
-@pytest.mark.fact("H-31")
-def test_two_swapped_targets_are_two_changes() -> None:
-    given = given_members("m", "n", previous={"m": RIGHT, "n": LEFT})
-    assert build_target(given, SPLIT).changed == {"m": LEFT, "n": RIGHT}
-
-
-@pytest.mark.fact("H-30", "H-31")
-def test_only_members_with_a_different_target_change() -> None:
-    given = given_members("m", "n", previous={"m": LEFT, "n": {}})
-    assert build_target(given, SPLIT).changed == {"n": RIGHT}
-
-
 @pytest.mark.fact("H-32", "E11-05")
 def test_a_new_member_without_partitions_has_a_changed_target() -> None:
     given = given_members("m", "new", previous={"m": LEFT})
     new = build_target(given, answers({"m": {A: [0, 1], B: []}}))
     assert new.changed == {"new": {}}
-
-
-@pytest.mark.fact("H-32")
-def test_a_group_without_members_has_no_changes() -> None:
-    assert build_target(given_members(), answers({})).targets == {}
-
-
-@pytest.mark.fact("H-33")
-def test_a_removed_member_has_no_changed_target() -> None:
-    given = given_members("m", previous={"m": RIGHT, "gone": LEFT})
-    new = build_target(given, answers({"m": {A: [0, 1]}, "gone": {A: [2]}}))
-    assert new.changed == {"m": LEFT}
-    assert new.targets.keys() == {"m"}
 
 
 @pytest.mark.fact("E11-03")
@@ -96,21 +59,6 @@ def test_the_assignor_receives_targets_instead_of_assigned_partitions() -> None:
     spec = group_spec(given).members["m"]
     assert spec.partitions == LEFT
     assert (spec.instance_id, spec.rack_id) == ("i", "r")
-
-
-@pytest.mark.fact("E11-04")
-def test_an_unknown_topic_name_is_dropped_from_the_subscription() -> None:
-    member = Member(member_id="m", topic_names=("nowhere", "a"))
-    spec = group_spec(given_members(members={"m": member}))
-    assert spec.members["m"].subscribed_topic_ids == {A}
-    assert spec.topics == {A: TopicSpec(4)}
-
-
-@pytest.mark.fact("E11-04")
-def test_a_member_subscribed_to_unknown_topics_gets_no_partitions() -> None:
-    member = Member(member_id="m", topic_names=("nowhere",))
-    spec = group_spec(given_members(members={"m": member}))
-    assert spec.members["m"].subscribed_topic_ids == frozenset()
 
 
 def test_topics_matched_by_a_regular_expression_are_subscribed() -> None:

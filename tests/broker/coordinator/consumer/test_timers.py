@@ -73,15 +73,6 @@ def test_a_member_whose_session_expires_is_fenced(driver: GroupDriver) -> None:
     assert driver.group.epoch == 3
 
 
-@pytest.mark.fact("H-62", "E9-12")
-def test_a_static_member_that_does_not_return_is_fenced(driver: GroupDriver) -> None:
-    driver.join("m", instance_id="i")
-    driver.heartbeat("m", -2, instance_id="i")
-    driver.advance(45_001)
-    assert not driver.group.members
-    assert driver.wrote_types[:4] == ["-current", "-target", "-member", "epoch"]
-
-
 @pytest.mark.fact("H-63a", "H-63b", "H-63c", "E8-03", "E8-03a")
 def test_each_member_has_its_own_rebalance_timeout() -> None:
     driver = to_be_revoked()

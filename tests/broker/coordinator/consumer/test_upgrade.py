@@ -32,9 +32,9 @@ from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
     received_assignment,
-    topic_id,
 )
 from tests.broker.coordinator.driver import Sent
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 HALVES = {"-a": {"foo": [0, 1, 2]}, "-b": {"foo": [3, 4, 5]}}
@@ -95,52 +95,6 @@ def test_an_upgrade_of_a_stable_group_keeps_all_assignments(
     sizes = [len(driver.group.target(each)[FOO]) for each in (a, b, "m")]
     assert sizes == [2, 2, 2]
     assert driver.member("m").state is MemberState.UNRELEASED_PARTITIONS
-
-
-@pytest.mark.fact("E20-14a")
-def test_a_member_that_missed_an_aborted_generation_keeps_its_partitions(
-    driver: GroupDriver,
-) -> None:
-    shares = {"i": {"foo": [0, 1, 2]}, "j": {"foo": [3, 4, 5]}}
-    i, j = classic_group(driver, shares, rebalance_timeout_ms=5_000)
-    again = {"group_instance_id": "i", "rebalance_timeout_ms": 5_000}
-    waits = rejoined(driver, i, **again)
-    driver.advance(5_000)
-    assert waits.response.generation_id == 2
-    assert join(driver, group_instance_id="k", protocols=offers("foo")).parked
-    driver.join("m")
-    assert driver.member(j).assigned[FOO].keys() == {3, 4, 5}
-    assert received_assignment(driver.heartbeat("m", driver.member("m").epoch)) is None
-
-
-@pytest.mark.fact("H-133b", "E20-13")
-def test_an_upgrade_in_the_join_phase_makes_members_with_pending_joins_rejoin(
-    driver: GroupDriver,
-) -> None:
-    a, b = classic_group(driver, HALVES)
-    waits = rejoined(driver, a)
-    assert waits.parked
-    driver.join("m")
-    assert waits.error == ErrorCode.REBALANCE_IN_PROGRESS
-    assert waits.response.member_id == a
-    assert driver.member(a).assigned == {FOO: {0: 1, 1: 1, 2: 1}}
-    assert driver.member(b).assigned == {FOO: {3: 1, 4: 1, 5: 1}}
-    assert not driver.parked
-
-
-@pytest.mark.fact("H-133c", "E20-13")
-def test_an_upgrade_in_the_sync_phase_makes_members_with_pending_syncs_rejoin(
-    driver: GroupDriver,
-) -> None:
-    a, b = classic_group(driver, HALVES)
-    rejoined(driver, a)
-    rejoined(driver, b)
-    waits = sync(driver, b, 2)
-    assert waits.parked
-    driver.join("m")
-    assert waits.error == ErrorCode.REBALANCE_IN_PROGRESS
-    assert driver.member(b).epoch == 2
-    assert driver.member(b).assigned == {FOO: {3: 2, 4: 2, 5: 2}}
 
 
 @pytest.mark.fact("E20-10")
@@ -253,14 +207,6 @@ def test_a_migration_policy_can_forbid_the_conversion(name: str) -> None:
     a, _ = classic_group(driver, HALVES)
     assert is_refused(driver.join("m"))
     assert heartbeat(driver, a) == ErrorCode.NONE
-
-
-@pytest.mark.fact("E20-01")
-@pytest.mark.parametrize("name", ["upgrade", "BIDIRECTIONAL"])
-def test_a_migration_policy_can_allow_the_conversion(name: str) -> None:
-    driver = policy(name)
-    classic_group(driver, HALVES)
-    assert driver.join("m").error == ErrorCode.NONE
 
 
 @pytest.mark.fact("E20-11")
@@ -393,33 +339,6 @@ def test_only_a_join_upgrades_a_group(driver: GroupDriver) -> None:
     classic_group(driver, HALVES)
     assert is_refused(driver.heartbeat("m", 1))
     assert is_refused(driver.heartbeat("m", -1))
-
-
-@pytest.mark.fact("H-134", "E9-05")
-def test_a_static_member_that_changes_its_protocol_keeps_its_partitions(
-    driver: GroupDriver,
-) -> None:
-    a, b = classic_group(driver, {"i": {"foo": [0, 1, 2]}, "j": {"foo": [3, 4, 5]}})
-    answer = driver.join("m", instance_id="i")
-    assert received_assignment(answer) == {"foo": [0, 1, 2]}
-    assert driver.wrote_types[0] == "-classic"
-    assert driver.wrote_types[9:12] == ["-current", "-target", "-member"]
-    assert {*driver.group.members} == {"m", b}
-    assert driver.member("m").classic is None
-    assert ("session", "g", a) not in driver.timers
-    assert driver.group.static_members == {"i": "m", "j": b}
-
-
-@pytest.mark.fact("H-135", "E9-03")
-def test_a_connected_static_member_can_change_its_protocol(
-    driver: GroupDriver,
-) -> None:
-    _, b = classic_group(driver, {"i": {"foo": [0, 1, 2]}, "j": {"foo": [3, 4, 5]}})
-    driver.join("m", instance_id="i")
-    answer = driver.join("n", instance_id="j")
-    assert received_assignment(answer) == {"foo": [3, 4, 5]}
-    assert b not in driver.group.members
-    assert not driver.group.classic_count
 
 
 def test_a_static_member_that_changes_its_protocol_before_it_synced_is_assigned(

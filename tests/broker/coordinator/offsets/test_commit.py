@@ -13,11 +13,8 @@ from coterie.broker.coordinator.records import (
     OffsetCommitValue,
 )
 from coterie.broker.coordinator.result import Record
-from coterie.wire import messages as m
 from tests.broker.coordinator.classic.members import (
-    SESSION_MS,
     join,
-    joining_group,
     stable_group,
 )
 from tests.broker.coordinator.shard_driver import ShardDriver
@@ -100,28 +97,6 @@ def test_unknown_partitions_keep_their_error_in_a_refused_commit(
     assert answer == {("gone", 0): 3, T0: GROUP_ID_NOT_FOUND}
 
 
-@pytest.mark.fact("H-80a", "H-80b", "E17-06a")
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [(2, ILLEGAL_GENERATION), (8, ILLEGAL_GENERATION), (9, GROUP_ID_NOT_FOUND)],
-)
-def test_a_member_of_an_unknown_group_is_refused(
-    driver: ShardDriver, version: int, code: int
-) -> None:
-    assert commit_as(driver, "m", 1, version=version) == code
-    assert not driver.written
-
-
-@pytest.mark.fact("H-80c", "E17-06")
-def test_a_commit_without_a_generation_creates_a_simple_group(
-    driver: ShardDriver,
-) -> None:
-    assert driver.commit({T0: 5}) == {T0: 0}
-    [listed] = driver.send(m.ListGroupsRequest()).response.groups
-    assert (listed.group_id, listed.protocol_type) == ("g", "")
-    assert driver.groups["g"].is_simple
-
-
 @pytest.mark.fact("A-43a")
 def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.commit({T0: 5}, group_id="") == {T0: 0}
@@ -130,30 +105,9 @@ def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.delete_group("").error == 0
 
 
-@pytest.mark.fact("H-81")
-def test_a_simple_group_ignores_instance_ids(driver: ShardDriver) -> None:
-    assert driver.commit({T0: 5}, group_instance_id="pod-1") == {T0: 0}
-    assert driver.commit({T0: 6}, group_instance_id="pod-1") == {T0: 0}
-
-
-@pytest.mark.fact("H-82", "E17-11b")
-def test_a_dead_group_gets_coordinator_not_available(driver: ShardDriver) -> None:
-    [member_id] = stable_group(driver, 1)
-    driver.groups["g"].state = GroupState.DEAD
-    assert commit_as(driver, member_id) == 15
-
-
 def test_a_member_commits_in_its_generation(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     assert commit_as(driver, member_id) == 0
-
-
-@pytest.mark.fact("H-83", "E17-12")
-def test_a_commit_without_a_member_id_to_a_group_with_members_is_refused(
-    driver: ShardDriver,
-) -> None:
-    stable_group(driver, 1)
-    assert commit_as(driver, "", -1) == UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.fact("E17-12d")
@@ -188,13 +142,6 @@ def test_an_instance_id_must_belong_to_the_member(driver: ShardDriver) -> None:
     assert commit_as(driver, first, group_instance_id="other") == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("H-84", "E17-11")
-def test_a_commit_between_join_and_sync_is_refused(driver: ShardDriver) -> None:
-    [member_id] = joining_group(driver, 1)
-    assert driver.groups["g"].state is GroupState.COMPLETING_REBALANCE
-    assert commit_as(driver, member_id) == 27
-
-
 @pytest.mark.fact("E17-11a")
 def test_commits_of_the_old_generation_are_accepted_while_members_rejoin(
     driver: ShardDriver,
@@ -203,31 +150,6 @@ def test_commits_of_the_old_generation_are_accepted_while_members_rejoin(
     join(driver)
     assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
     assert commit_as(driver, member_id) == 0
-
-
-@pytest.mark.fact("H-86", "E17-10")
-def test_commits_extend_the_session(driver: ShardDriver) -> None:
-    [member_id] = stable_group(driver, 1)
-    for _ in range(5):
-        driver.advance(SESSION_MS - 1)
-        assert commit_as(driver, member_id) == 0
-    driver.advance(SESSION_MS)
-    assert commit_as(driver, member_id) == UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.fact("H-85a", "H-85b", "E17-09a")
-def test_a_commit_with_a_retention_time_is_written_in_version_1(
-    driver: ShardDriver,
-) -> None:
-    fields = {"committed_offset": 5, "committed_leader_epoch": 3}
-    driver.commit({T0: fields}, version=4, retention_time_ms=1234)
-    [record] = driver.written
-    assert record.value_version == 1
-    assert record.value == OffsetCommitValue(
-        offset=5,
-        commit_timestamp=driver.now_ms,
-        expire_timestamp=driver.now_ms + 1234,
-    )
 
 
 def test_the_system_time_is_read_once_for_a_commit(
@@ -256,20 +178,6 @@ def test_a_commit_without_a_retention_time_has_no_expire_timestamp(
 ) -> None:
     driver.commit({T0: 5}, version=4, retention_time_ms=-1)
     assert driver.written[0].value_version == 4
-
-
-@pytest.mark.fact("H-88", "E17-07")
-def test_too_long_metadata_refuses_only_its_own_partition(
-    driver: ShardDriver,
-) -> None:
-    answer = driver.commit(
-        {
-            T0: {"committed_offset": 1, "committed_metadata": "x" * 4097},
-            ("t", 1): {"committed_offset": 2, "committed_metadata": "x" * 4096},
-        }
-    )
-    assert answer == {T0: 12, ("t", 1): 0}
-    assert driver.offsets() == {("t", 1): 2}
 
 
 @pytest.mark.parametrize(("count", "code"), [(2048, 0), (2049, 12)])

@@ -7,7 +7,7 @@ import pytest
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.records import OffsetCommitValue
 from tests.broker.coordinator.classic.members import joining_group, stable_group
-from tests.broker.coordinator.shard_driver import WEEK_MS, ShardDriver
+from tests.broker.coordinator.shard_driver import ShardDriver
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 UNSTABLE = -88
@@ -87,38 +87,6 @@ def test_the_newest_commit_of_a_transaction_replaces_earlier_ones(
     assert driver.offsets() == {T0: 4}
 
 
-@pytest.mark.fact("H-90", "E17-16a")
-def test_a_later_regular_commit_replaces_the_transactional_one(
-    driver: ShardDriver,
-) -> None:
-    driver.txn_commit({T0: 5, T1: 6})
-    driver.commit({T0: 100})
-    driver.end_transaction(commit=True)
-    assert driver.offsets() == {T0: 100, T1: 6}
-
-
-@pytest.mark.fact("E17-16a")
-def test_a_transactional_commit_replaces_an_earlier_regular_commit(
-    driver: ShardDriver,
-) -> None:
-    driver.commit({T0: 100})
-    driver.txn_commit({T0: 5})
-    driver.end_transaction(commit=True)
-    assert driver.offsets() == {T0: 5}
-
-
-@pytest.mark.fact("H-91", "E17-17")
-def test_a_tombstone_removes_every_pending_offset_of_its_partition(
-    driver: ShardDriver,
-) -> None:
-    driver.txn_commit({T0: 5, T1: 6})
-    driver.txn_commit({T0: 7}, producer_id=8)
-    driver.delete_offsets({"t": [0]})
-    driver.end_transaction(7, commit=True)
-    driver.end_transaction(8, commit=True)
-    assert driver.offsets() == {T1: 6}
-
-
 @pytest.mark.fact("H-93a", "H-93c", "A-48a", "A-48b")
 def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     driver: ShardDriver,
@@ -135,54 +103,6 @@ def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     [topic, _] = driver.fetch(wanted, stable=True).topics
     assert topic.partitions[0].committed_offset == -1
     assert topic.partitions[0].metadata == ""
-
-
-@pytest.mark.fact("H-93b", "A-48c")
-def test_a_fetch_of_all_topics_with_require_stable_lists_only_committed_partitions(
-    driver: ShardDriver,
-) -> None:
-    driver.commit({T0: 1, U0: 2})
-    driver.txn_commit({T0: 5, T1: 6})
-    assert driver.offsets(None, stable=True) == {T0: UNSTABLE, U0: 2}
-    driver.end_transaction(commit=True)
-    assert driver.offsets(None, stable=True) == {T0: 5, T1: 6, U0: 2}
-
-
-@pytest.mark.fact("A-48d")
-def test_a_fetch_without_require_stable_ignores_transactions(
-    driver: ShardDriver,
-) -> None:
-    driver.commit({T0: 1})
-    driver.txn_commit({T0: 5})
-    assert driver.offsets(None, stable=False) == {T0: 1}
-
-
-@pytest.mark.fact("H-89b", "E17-15c")
-@pytest.mark.parametrize(("version", "code"), [(3, 22), (5, 22), (6, 69)])
-def test_a_member_of_an_unknown_group_is_refused(
-    driver: ShardDriver, version: int, code: int
-) -> None:
-    answer = driver.txn_commit(
-        {T0: 5}, version=version, member_id="m", generation_id_or_member_epoch=1
-    )
-    assert answer == {T0: code}
-
-
-@pytest.mark.fact("E17-15b")
-@pytest.mark.parametrize(
-    ("member_id", "generation", "code"),
-    [("nobody", 1, 25), ("", 1, 25), (None, 2, 22), (None, -1, 22), (None, 1, 0)],
-)
-def test_a_transactional_commit_validates_its_member(
-    driver: ShardDriver, member_id: str | None, generation: int, code: int
-) -> None:
-    [member] = stable_group(driver, 1)
-    answer = driver.txn_commit(
-        {T0: 5},
-        member_id=member if member_id is None else member_id,
-        generation_id_or_member_epoch=generation,
-    )
-    assert answer == {T0: code}
 
 
 @pytest.mark.fact("E17-12e")
@@ -257,26 +177,3 @@ def test_an_unknown_partition_or_long_metadata_does_not_affect_others(
     long = {"committed_offset": 1, "committed_metadata": "x" * 4097}
     answer = driver.txn_commit({("gone", 0): 1, ("t", 9): 1, T0: long, T1: 6})
     assert answer == {("gone", 0): 3, ("t", 9): 3, T0: 12, T1: 0}
-
-
-@pytest.mark.fact("E17-19", "H-99d")
-def test_a_pending_offset_prevents_expiration_of_the_committed_offset(
-    driver: ShardDriver,
-) -> None:
-    driver.commit({T0: 1, T1: 2})
-    driver.txn_commit({T0: 5})
-    driver.sweep(WEEK_MS)
-    assert driver.offsets() == {T0: 1}
-    driver.end_transaction(commit=False)
-    driver.sweep()
-    assert "g" not in driver.groups
-
-
-@pytest.mark.fact("E17-19a")
-def test_an_open_transaction_prevents_removal_of_a_group_without_offsets(
-    driver: ShardDriver,
-) -> None:
-    driver.txn_commit({T0: 5})
-    driver.sweep(WEEK_MS)
-    assert driver.written == ()
-    assert "g" in driver.groups

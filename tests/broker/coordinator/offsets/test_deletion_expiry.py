@@ -9,13 +9,11 @@ from coterie.broker.coordinator.offsets import deletion
 from coterie.broker.coordinator.records import (
     GroupMetadataKey,
     GroupMetadataValue,
-    OffsetCommitKey,
 )
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.settings import Settings
 from tests.broker.coordinator.classic.members import (
     SESSION_MS,
-    heartbeat,
     join,
     join_request,
     leave,
@@ -116,15 +114,6 @@ def test_without_a_state_timestamp_offsets_expire_by_their_commit_timestamp(
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("H-99c", "E17-18b")
-def test_a_stable_group_keeps_offsets_of_subscribed_topics(driver: ShardDriver) -> None:
-    driver.commit({T0: 1, U0: 2})
-    [member_id] = stable_group(driver, 1)
-    driver.sweep(WEEK_MS)
-    assert driver.offsets() == {T0: 1}
-    assert heartbeat(driver, member_id) == 0
-
-
 @pytest.mark.fact("E17-18e")
 def test_a_stable_group_keeps_unsubscribed_offsets_for_the_retention_time(
     driver: ShardDriver,
@@ -193,36 +182,6 @@ def test_offset_expiration_runs_at_the_check_interval() -> None:
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-20", "H-99a")
-def test_an_empty_group_without_offsets_is_removed(driver: ShardDriver) -> None:
-    leave(driver, *stable_group(driver, 1))
-    driver.sweep()
-    assert driver.written == (Record(GroupMetadataKey(group="g"), None),)
-    assert "g" not in driver.groups
-
-
-@pytest.mark.fact("E17-20")
-def test_a_group_is_deleted_with_its_last_offset_in_one_batch(
-    driver: ShardDriver,
-) -> None:
-    driver.commit({T0: 1})
-    driver.sweep(WEEK_MS)
-    assert driver.written == (
-        Record(OffsetCommitKey(group="g", topic="t", partition=0), None),
-        Record(GroupMetadataKey(group="g"), None),
-    )
-    assert "g" not in driver.groups
-
-
-@pytest.mark.fact("E17-20")
-def test_a_group_with_members_is_kept_when_its_offsets_expire(
-    driver: ShardDriver,
-) -> None:
-    stable_group(driver, 1)
-    driver.sweep(2 * WEEK_MS)
-    assert "g" in driver.groups
-
-
 def test_a_group_with_a_pending_member_is_not_deleted(driver: ShardDriver) -> None:
     driver.send(join_request())
     assert driver.groups["g"].pending_members
@@ -284,32 +243,6 @@ def test_a_new_generation_restarts_the_retention_of_an_empty_group(
 F0, B0 = ("foo", 0), ("bar", 0)
 
 
-@pytest.mark.fact("H-99b", "H-99c", "E17-18b")
-def test_a_consumer_group_keeps_offsets_of_subscribed_topics() -> None:
-    driver = GroupDriver()
-    driver.commit({F0: 1, B0: 2})
-    driver.join("m", ["foo"])
-    driver.sweep(WEEK_MS - 1)
-    assert driver.offsets() == {F0: 1, B0: 2}
-    driver.sweep(1)
-    assert driver.wrote_types == ["-offset"]
-    assert driver.offsets() == {F0: 1}
-    assert "m" in driver.group.members
-
-
-@pytest.mark.fact("E17-18a")
-def test_offsets_of_an_empty_consumer_group_expire_by_commit_timestamp() -> None:
-    driver = GroupDriver()
-    driver.join("m", ["foo"])
-    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
-    driver.now_ms += WEEK_MS - 1
-    driver.heartbeat("m", -1)
-    driver.commit({B0: 2})
-    driver.sweep(1)
-    assert driver.offsets() == {B0: 2}
-    assert driver.group.state.value == "Empty"
-
-
 @pytest.mark.fact("E17-18h")
 def test_the_retention_time_of_a_commit_applies_in_a_consumer_group() -> None:
     driver = GroupDriver()
@@ -333,35 +266,6 @@ def test_an_empty_consumer_group_is_deleted_with_its_last_offset() -> None:
     assert not driver.state.consumer_groups
     assert not driver.groups
     assert driver.reloaded().state == driver.state
-
-
-@pytest.mark.fact("E17-20", "H-99a")
-def test_an_empty_consumer_group_without_commits_is_deleted() -> None:
-    driver = GroupDriver()
-    driver.join("m", ["foo"])
-    driver.sweep()
-    assert "m" in driver.group.members
-    driver.heartbeat("m", -1)
-    driver.sweep()
-    assert not driver.state.consumer_groups
-
-
-@pytest.mark.fact("H-99d", "E17-19", "E17-19a")
-def test_a_pending_offset_prevents_removal_of_a_consumer_group() -> None:
-    driver = GroupDriver()
-    driver.commit({F0: 1})
-    driver.join("m", ["bar"])
-    driver.txn_commit(
-        {F0: 2}, member_id="m", generation_id_or_member_epoch=1, version=5
-    )
-    driver.heartbeat("m", -1)
-    driver.sweep(WEEK_MS)
-    assert driver.offsets() == {F0: 1}
-    assert driver.group.state.value == "Empty"
-    driver.end_transaction(commit=False)
-    driver.sweep()
-    assert driver.offsets() == {}
-    assert not driver.state.consumer_groups
 
 
 def test_a_delayed_target_is_not_computed_for_a_deleted_group() -> None:

@@ -70,37 +70,11 @@ def test_a_fetch_returns_offset_leader_epoch_and_metadata(driver: ShardDriver) -
     assert (partition.metadata, partition.error_code) == ("so far", 0)
 
 
-@pytest.mark.fact("A-40", "H-94a")
-def test_requested_offsets_of_an_unknown_group_are_minus_one(
-    driver: ShardDriver,
-) -> None:
-    answer = driver.fetch({"t": [0, 99], "gone": [0]}, group_id="unknown")
-    assert answer.error_code == 0
-    partitions = [each for topic in answer.topics for each in topic.partitions]
-    assert [each.committed_offset for each in partitions] == [-1] * 3
-    assert [each.committed_leader_epoch for each in partitions] == [-1] * 3
-    assert [each.metadata for each in partitions] == [""] * 3
-    assert [each.error_code for each in partitions] == [0] * 3
-
-
-@pytest.mark.fact("A-41", "H-94b")
-def test_all_offsets_of_an_unknown_group_are_an_empty_list(driver: ShardDriver) -> None:
-    answer = driver.fetch(None, group_id="unknown")
-    assert (answer.topics, answer.error_code) == ([], 0)
-    assert "unknown" not in driver.groups
-
-
 @pytest.mark.fact("A-42", "H-94c")
 def test_a_dead_group_is_treated_like_an_unknown_group(driver: ShardDriver) -> None:
     driver.groups["g"].state = GroupState.DEAD
     assert driver.offsets(None) == {}
     assert driver.offsets({"t": [0]}) == {T0: -1}
-
-
-@pytest.mark.fact("A-40")
-def test_a_partition_without_an_offset_gets_minus_one(driver: ShardDriver) -> None:
-    wanted = {"t": [0, 3], "gone": [0]}
-    assert driver.offsets(wanted) == {T0: 5, ("t", 3): -1, ("gone", 0): -1}
 
 
 @pytest.mark.fact("A-43a")

@@ -17,7 +17,8 @@ from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.result import Result
 from coterie.wire import messages as m
-from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.requests import topic_id
 
 FOO = topic_id("foo")
 F0, F1, F2, F3 = (("foo", partition) for partition in range(4))
@@ -112,38 +113,6 @@ def test_a_commit_without_a_member_id_is_refused_while_members_exist(
     assert not driver.wrote
 
 
-@pytest.mark.fact("E17-02", "H-87d")
-@pytest.mark.parametrize("version", range(2, 11))
-def test_any_commit_to_an_empty_group_is_accepted(version: int) -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    driver.heartbeat("m", -1)
-    answers = driver.commit({F0: 1}, version=version)
-    assert [*answers.values()] == [0]
-    assert driver.offsets() == {F0: 1}
-    assert driver.group.state.value == "Empty"
-
-
-@pytest.mark.fact("E17-02a")
-@pytest.mark.parametrize("epoch", [0, 5])
-def test_an_unknown_member_cannot_commit(driver: GroupDriver, epoch: int) -> None:
-    assert commit(driver, epoch, "gone") == [UNKNOWN] * 4
-    driver.heartbeat("m", -1)
-    driver.heartbeat("n", -1)
-    assert commit(driver, epoch, "gone") == [UNKNOWN] * 4
-
-
-@pytest.mark.fact("E17-03")
-@pytest.mark.parametrize("version", range(2, 9))
-def test_consumer_protocol_members_need_version_9_to_commit(
-    driver: GroupDriver, version: int
-) -> None:
-    assert commit(driver, 5, version=version) == [UNSUPPORTED] * 4
-    assert commit(driver, 4, version=version) == [UNSUPPORTED] * 4
-    assert commit(driver, 5, "gone", version=version) == [UNKNOWN] * 4
-    assert driver.offsets() == {}
-
-
 @pytest.mark.fact("E17-13")
 def test_the_instance_id_of_a_commit_does_not_matter(driver: GroupDriver) -> None:
     put(driver, M._replace(instance_id="i"), N)
@@ -154,66 +123,6 @@ def test_the_instance_id_of_a_commit_does_not_matter(driver: GroupDriver) -> Non
 
 
 # Member epochs.
-
-
-@pytest.mark.fact("E17-04", "H-87a")
-@pytest.mark.parametrize("epoch", [6, 100, -1, -2])
-def test_a_commit_with_a_newer_or_negative_member_epoch_is_stale(
-    driver: GroupDriver, epoch: int
-) -> None:
-    assert commit(driver, epoch) == [STALE] * 4
-    assert driver.offsets() == {}
-
-
-@pytest.mark.fact("E17-05")
-@pytest.mark.parametrize("version", [9, 10])
-@pytest.mark.parametrize(
-    ("epoch", "partitions", "answers"),
-    [
-        (4, (F0, F2), [0, 0]),
-        (4, (F0, F1), [STALE, STALE]),
-        (4, (F3, F2), [STALE, STALE]),
-        (3, (F0,), [0]),
-        (3, (F0, F2), [STALE, STALE]),
-        (2, (F0,), [STALE]),
-        (0, (F0,), [STALE]),
-    ],
-)
-def test_an_older_epoch_commits_only_partitions_assigned_by_that_epoch(
-    driver: GroupDriver,
-    version: int,
-    epoch: int,
-    partitions: tuple[tuple[str, int], ...],
-    answers: list[int],
-) -> None:
-    offsets: dict[tuple[str, int], Any] = dict.fromkeys(partitions, 10)
-    answered = driver.commit(
-        offsets,
-        member_id="m",
-        generation_id_or_member_epoch=epoch,
-        version=version,
-    )
-    assert list(answered.values()) == answers
-    expected = offsets if answers[0] == 0 else {}
-    assert driver.offsets() == expected
-
-
-@pytest.mark.fact("E17-05")
-def test_a_commit_in_flight_during_an_epoch_bump_is_accepted() -> None:
-    driver = GroupDriver()
-    driver.assigns({"m": {"foo": [0, 1, 2, 3]}})
-    driver.join("m")
-    driver.assigns({"m": {"foo": [0, 1]}, "n": {"foo": [2, 3]}})
-    driver.join("n")
-    driver.heartbeat("m", 1)
-    assert commit(driver, 1) == [0] * 4
-    driver.heartbeat("m", 1, owned={"foo": [0, 1]})
-    assert driver.member("m").epoch == 2
-    assert commit(driver, 1) == [STALE] * 4
-    kept = {("foo", 0): 10, ("foo", 1): 11}
-    answers = driver.commit(kept, member_id="m", generation_id_or_member_epoch=1)
-    assert set(answers.values()) == {0}
-    assert commit(driver, 2, "n") == [0] * 4
 
 
 def test_partition_errors_take_precedence_over_epoch_errors(
@@ -263,17 +172,6 @@ def test_a_classic_member_commits_in_any_version(version: int) -> None:
     assert commit(driver, 2, version=version) == [ILLEGAL] * 4
 
 
-@pytest.mark.fact("E17-05")
-def test_a_classic_members_commit_in_flight_is_accepted() -> None:
-    driver = GroupDriver()
-    put(driver, M._replace(classic=CLASSIC), N)
-    answers = driver.commit(
-        {F0: 10, F2: 12}, member_id="m", generation_id_or_member_epoch=4
-    )
-    assert set(answers.values()) == {0}
-    assert commit(driver, 4) == [ILLEGAL] * 4
-
-
 # The session.
 
 
@@ -299,18 +197,6 @@ def test_a_commit_does_not_extend_a_classic_members_session() -> None:
 
 
 # In transactions.
-
-
-@pytest.mark.fact("H-89a", "H-89c", "E17-15a")
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_below_version_6_a_producer_gets_illegal_generation(
-    driver: GroupDriver, version: int
-) -> None:
-    assert txn_commit(driver, 6, version=version) == [ILLEGAL] * 4
-    assert txn_commit(driver, 4, version=version) == [ILLEGAL] * 4
-    assert txn_commit(driver, 5, "gone", version=version) == [UNKNOWN] * 4
-    assert txn_commit(driver, -1, "m", version=version) == [ILLEGAL] * 4
-    assert txn_commit(driver, 5, version=version) == [0] * 4
 
 
 @pytest.mark.fact("E17-15f")
@@ -353,26 +239,6 @@ def test_the_instance_id_of_a_transactional_commit_does_not_matter(
 
 
 # Fetches.
-
-
-@pytest.mark.fact("H-95a", "H-95b", "A-45a", "A-45b")
-@pytest.mark.parametrize("topics", [None, []])
-def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> None:
-    assert fetch(driver, "m", 5, topics=topics) == 0
-    assert fetch(driver, "m", 6, topics=topics) == STALE
-    assert fetch(driver, "m", 4, topics=topics) == STALE
-    assert fetch(driver, "", 5, topics=topics) == UNKNOWN
-    assert fetch(driver, "", -1, topics=topics) == UNKNOWN
-    assert fetch(driver, None, 5, topics=topics) == UNKNOWN
-
-
-@pytest.mark.fact("A-45c")
-def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
-    commit(driver, 5)
-    assert fetch(driver, None, -1) == 0
-    for version in (8, 9, 10):
-        answers = driver.fetch({"foo": [1]}, version=version).topics
-        assert [part.committed_offset for part in answers[0].partitions] == [11]
 
 
 @pytest.mark.fact("A-46b")
