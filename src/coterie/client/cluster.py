@@ -8,9 +8,9 @@
 There is one connection to each address, opened on first use and again after it is lost.
 Addresses and coordinators are cached until a request shows that they are outdated.
 
-Rules of this file: `call` and `call_coordinator` send once. `retrying` retries after
-retriable errors: a lost connection, a time-out, or a coordinator that is loading,
-unavailable or elsewhere (E7-70, E7-71).
+Rules of this file: `call` and `call_coordinator` send once. `retrying` is the one loop
+that retries an attempt after retriable errors: a lost connection, a time-out, or a
+coordinator that is loading, unavailable or elsewhere (KIP-848).
 
 FindCoordinator requests name many groups where the broker supports that (KIP-699).
 """
@@ -48,6 +48,9 @@ RETRIED_CODES: Final = COORDINATOR_ELSEWHERE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""The key types of FindCoordinator."""
 _NAMES_BY_ID: Final = Versions(12, 13)
 """Metadata requests have topic ids since version 10, but brokers accept null names
 since version 12 only."""
@@ -230,52 +233,97 @@ class Cluster:
         return connection
 
     async def find_coordinators(
-        self, group_ids: Sequence[GroupId]
-    ) -> dict[GroupId, CoordinatorResult]:
-        """Look up the coordinators of groups by one request to any broker, and cache
-        them.
+        self, keys: Sequence[str], key_type: int = GROUP
+    ) -> dict[str, CoordinatorResult]:
+        """Look up the coordinators of groups, or of transactional ids, by one request
+        to any broker. Those of groups are cached.
 
-        Raises NoBatchedFindCoordinatorsError for more than one group when the broker
+        Raises NoBatchedFindCoordinatorsError for more than one key when the broker
         accepts one per request, and the errors of `BrokerConnection.call`.
         """
         connection = await self.connection()
         version = connection.version_of(m.FindCoordinatorRequest)
-        request = find_coordinator_request(group_ids, version)
+        request = find_coordinator_request(keys, version, key_type)
         response = await connection.call(request, m.FindCoordinatorResponse)
-        found = read_find_coordinator(response, group_ids, version)
-        for group_id, each in found.items():
+        found = read_find_coordinator(response, keys, version)
+        for key, each in found.items():
             if each.code is ErrorCode.NONE:
                 self._nodes[each.node_id] = Address(each.host, each.port)
-                self._coordinators[group_id] = each.node_id
+                if key_type == GROUP:
+                    self._coordinators[key] = each.node_id
         return found
 
-    def cached_coordinator(self, group_id: GroupId) -> tuple[int, Address] | None:
-        """Return the node id and address of a cached coordinator."""
-        node_id = self._coordinators.get(group_id)
-        return None if node_id is None else (node_id, self._nodes[node_id])
+    def cached_coordinator(self, group_id: GroupId) -> int | None:
+        """Return the node id of a cached coordinator."""
+        return self._coordinators.get(group_id)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    def address_of(self, node_id: int) -> Address:
+        """Return the address of a node that a response has named."""
+        return self._nodes[node_id]
+
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[T]], deadline: Deadline | None = None
+    ) -> T:
         """Return the result of `attempt`, which is retried after retriable errors.
 
-        Raises its last error after `api_timeout_ms`, or after `first_contact_ms` when
-        no broker was ever reached.
+        At the deadline, by default `api_timeout_ms` from now, or after
+        `first_contact_ms` when no broker was ever reached, it raises the last error of
+        an attempt, which is more specific than a time-out.
         """
-        options = self.options
+        deadline = deadline or Deadline(self.options)
         loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        delay_ms = options.retry_backoff_ms
+        contact_s = loop.time() + self.options.first_contact_ms / 1000
+        last: CoterieError | None = None
+        failures = 0
         while True:
             try:
-                return await attempt()
+                async with asyncio.timeout_at(deadline.end_s):
+                    return await attempt()
+            except TimeoutError:
+                raise last or deadline.error() from None
             except CoterieError as error:
-                limit_ms = options.api_timeout_ms
-                if not self._was_reached:
-                    limit_ms = min(limit_ms, options.first_contact_ms)
-                is_late = loop.time() + delay_ms / 1000 > started_s + limit_ms / 1000
+                last = error
+                failures += 1
+                delay_s = backoff_s(self.options, failures)
+                is_unreached = not self._was_reached
+                is_late = is_unreached and loop.time() + delay_s > contact_s
                 if is_late or self._is_closed or not is_retriable(error):
                     raise
-            await asyncio.sleep(delay_ms / 1000)
-            delay_ms = min(2 * delay_ms, options.retry_backoff_max_ms)
+                if not deadline.leaves(delay_s):
+                    raise
+            await asyncio.sleep(delay_s)
+
+
+class Deadline:
+    """The end of a call that starts now: `api_timeout_ms` from here, in the running
+    loop's time."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._limit_ms = options.api_timeout_ms
+        self.end_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
+
+    def leaves(self, delay_s: float) -> bool:
+        """Return whether at least `delay_s` seconds are left."""
+        return asyncio.get_running_loop().time() + delay_s <= self.end_s
+
+    def error(self) -> RequestTimedOut:
+        """Return the error of a request that the deadline cut off."""
+        return RequestTimedOut(f"no response within the call's {self._limit_ms} ms")
+
+    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
+        """Await a job. Raises RequestTimedOut at the deadline."""
+        try:
+            async with asyncio.timeout_at(self.end_s):
+                return await job()
+        except TimeoutError:
+            raise self.error() from None
+
+
+def backoff_s(options: ClientOptions, attempt: int) -> float:
+    """Return the backoff after the `attempt`-th attempt (s), which doubles each
+    time."""
+    delay_ms = options.retry_backoff_ms * (1 << min(attempt - 1, 16))
+    return min(delay_ms, options.retry_backoff_max_ms) / 1000
 
 
 def is_retriable(error: CoterieError) -> bool:
@@ -291,8 +339,6 @@ def _check(code: int, what: str) -> None:
         raise ApiError(read, f"{what}: {read.name}")
 
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
 _BATCHED_SINCE: Final = 4
 _TYPES_SINCE: Final = 1
 _NO_NODE: Final = -1

@@ -19,16 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from coterie.client.admin.calls import Deadline, backoff_s, broker_timeout_ms
-from coterie.client.admin.leaders import (
+from coterie.client.admin.calls import broker_timeout_ms
+from coterie.client.admin.results import api_error, partition_name
+from coterie.client.admin.routing import (
     UNKNOWN_TRIES,
     LeaderCache,
     Outcomes,
-    ask_leaders,
+    send_to_leaders,
     topics_of,
 )
-from coterie.client.admin.results import api_error
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import Cluster, Deadline, backoff_s
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -139,7 +139,7 @@ class Producer:
         while queues:
             first = {key: batches[0] for key, batches in queues.items()}
             encoded = {key: self._encode(key, own) for key, own in first.items()}
-            results = await ask_leaders(
+            results = await send_to_leaders(
                 self._cluster, encoded, self._send, cache=self._cache
             )
             for key, batch in first.items():
@@ -207,7 +207,7 @@ class Producer:
         known = self._cache.topics.get(topic)
         if known is not None and known.partitions and not known.error_code:
             return known
-        deadline = Deadline(self._cluster)
+        deadline = Deadline(self._cluster.options)
         for attempt in range(UNKNOWN_TRIES):
             if attempt:
                 await asyncio.sleep(backoff_s(self._cluster.options, attempt))
@@ -250,7 +250,7 @@ class Producer:
 
     async def _send(
         self, node_id: int, batches: Mapping[TopicPartition, bytes]
-    ) -> Outcomes[LogOffset]:
+    ) -> Outcomes[TopicPartition, LogOffset]:
         """Send one request with a batch for each partition; return the offsets of their
         first records, -1 when a broker no longer knows that of a duplicate."""
         options = self._options
@@ -278,7 +278,7 @@ class Producer:
         for topic in response.responses:
             for each in topic.partition_responses:
                 key = TopicPartition(topic.name, each.index)
-                name = f"partition {key.topic}-{key.partition}"
+                name = partition_name(key)
                 is_known = each.error_code in {0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
                 outcomes[key] = (
                     each.base_offset
@@ -314,7 +314,7 @@ class Producer:
                 raise api_error(response.error_code, subject)
             return response
 
-        response = await Deadline(self._cluster).retrying(ask)
+        response = await self._cluster.retrying(ask)
         self._identity = BatchProducer(response.producer_id, response.producer_epoch, 0)
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from coterie.client.admin.calls import Deadline, nodes_in, nodes_of
+from coterie.client.admin.calls import nodes_in, nodes_of
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.groups import ClusterDescription
 from coterie.client.admin.results import Results, api_error, results_of
+from coterie.client.cluster import Deadline
 from coterie.errors import CoterieError
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
@@ -42,7 +43,7 @@ class Brokers(Family):
         """Return the cluster's id, its controller and its brokers, by Metadata, which
         every version of Kafka serves."""
         cluster = self._cluster
-        metadata = await Deadline(cluster).retrying(lambda: cluster.metadata([]))
+        metadata = await cluster.retrying(lambda: cluster.metadata([]))
         return ClusterDescription(
             metadata.cluster_id, metadata.controller_id, nodes_in(metadata)
         )
@@ -53,7 +54,7 @@ class Brokers(Family):
         """Return the versions of each API, by its key, that brokers serve; None means
         every broker. A broker that cannot be reached has an error, after one
         attempt."""
-        deadline = Deadline(self._cluster)
+        deadline = Deadline(self._cluster.options)
         if node_ids is None:
             nodes = await nodes_of(self._cluster, deadline)
             node_ids = (node.node_id for node in nodes)
@@ -90,7 +91,7 @@ class Brokers(Family):
         """Describe the log directories of brokers with the sizes of their replicas;
         None means every broker (KIP-113). Each broker is asked once, without
         retries."""
-        deadline = Deadline(self._cluster)
+        deadline = Deadline(self._cluster.options)
         if node_ids is None:
             nodes = await nodes_of(self._cluster, deadline)
             node_ids = (node.node_id for node in nodes)

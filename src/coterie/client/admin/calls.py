@@ -1,4 +1,4 @@
-"""The deadline and the retries of an admin call, and calls to the controller.
+"""Calls to the controller, and the nodes of a cluster.
 
 Rules of this file: a change is retried only when it certainly had no effect: the
 controller could not be reached, or the response was NOT_CONTROLLER. When a response is
@@ -9,14 +9,14 @@ flight is not cut off by the deadline of the whole call but by its own time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from coterie.client.admin.groups import Node
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import Cluster, Deadline, backoff_s
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
-from coterie.errors import ClientError, CoterieError, RequestTimedOut
+from coterie.errors import ClientError
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
@@ -25,63 +25,20 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-class Deadline:
-    """The end of a call that starts now: `api_timeout_ms` from here, in the running
-    loop's time."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._limit_ms = cluster.options.api_timeout_ms
-        self._at_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
-
-    def leaves(self, delay_s: float) -> bool:
-        """Return whether at least `delay_s` seconds are left."""
-        return asyncio.get_running_loop().time() + delay_s <= self._at_s
-
-    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
-        """Await a job. Raises RequestTimedOut at the deadline."""
-        try:
-            async with asyncio.timeout_at(self._at_s):
-                return await job()
-        except TimeoutError:
-            message = f"no response within the call's {self._limit_ms} ms"
-            raise RequestTimedOut(message) from None
-
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Await a job, and retry it after retriable errors. At the deadline, raise its
-        last error, which is more specific than a time-out.
-        """
-        failures: list[CoterieError] = []
-
-        async def once() -> T:
-            try:
-                return await attempt()
-            except CoterieError as error:
-                failures.append(error)
-                raise
-
-        try:
-            return await self.limit(lambda: self._cluster.retrying(once))
-        except RequestTimedOut as error:
-            raise (failures or [error])[-1] from None
-
-
 def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield the items in order, `size` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
-def backoff_s(options: ClientOptions, attempt: int) -> float:
-    """Return the backoff after the `attempt`-th attempt (s), which doubles each
-    time."""
-    delay_ms = options.retry_backoff_ms * (1 << min(attempt - 1, 16))
-    return min(delay_ms, options.retry_backoff_max_ms) / 1000
-
-
 async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:
     """Return the brokers of the cluster, sorted by id."""
-    return nodes_in(await deadline.retrying(lambda: cluster.metadata([])))
+    return nodes_in(await cluster.retrying(lambda: cluster.metadata([]), deadline))
+
+
+def node_of(cluster: Cluster, node_id: int) -> Node:
+    """Return a coordinator or broker that a response has named."""
+    return Node(node_id, *cluster.address_of(node_id))
 
 
 def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
@@ -111,12 +68,12 @@ async def call_controller(
         controller_id = (await cluster.metadata([])).controller_id
         return await cluster.connection(controller_id if controller_id >= 0 else None)
 
-    deadline = Deadline(cluster)
+    deadline = Deadline(cluster.options)
     received: M | None = None
     attempt = 1
     while True:
         try:
-            connection = await deadline.retrying(connect)
+            connection = await cluster.retrying(connect, deadline)
         except ClientError:
             if received is None:
                 raise

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.leaders import LeaderCache, Outcomes, ask_leaders
-from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.results import Progress, Results, api_error, partition_name
+from coterie.client.admin.routing import LeaderCache, Outcomes, send_to_leaders
 from coterie.client.cluster import Cluster
 from coterie.errors import ClientError, CoterieError, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
@@ -143,7 +143,7 @@ async def fetch_logs(
 
     async def ask(
         node_id: int, own: Mapping[TopicPartition, LogOffset]
-    ) -> Outcomes[FetchResult]:
+    ) -> Outcomes[TopicPartition, FetchResult]:
         request = _fetch_request(own, bytes_max)
         request.max_wait_ms = _WAIT_MS
         request.min_bytes = 1
@@ -153,12 +153,12 @@ async def fetch_logs(
         )
         return _fetch_outcomes(response, own)
 
-    return await ask_leaders(cluster, offsets, ask, cache=cache)
+    return await send_to_leaders(cluster, offsets, ask, cache=cache)
 
 
 def _fetch_outcomes(
     response: m.FetchResponse, wanted: Iterable[TopicPartition]
-) -> Outcomes[FetchResult]:
+) -> Outcomes[TopicPartition, FetchResult]:
     if response.error_code:
         error = api_error(response.error_code, "to fetch")
         return dict.fromkeys(wanted, error)
@@ -168,7 +168,7 @@ def _fetch_outcomes(
             partition = TopicPartition(topic.topic, data.partition_index)
             aborted = data.aborted_transactions or ()
             outcomes[partition] = (
-                api_error(data.error_code, _partition_name(partition))
+                api_error(data.error_code, partition_name(partition))
                 if data.error_code
                 else FetchResult(
                     data.records or b"",
@@ -205,7 +205,7 @@ class Records(Family):
 
         async def ask(
             node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
-        ) -> Outcomes[Mapping[LogOffset, FirstRecord | None]]:
+        ) -> Outcomes[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
             slots = asyncio.Semaphore(IN_FLIGHT_MAX)
 
             async def one(
@@ -237,7 +237,7 @@ class Records(Family):
             outcomes = await asyncio.gather(*map(of_partition, own))
             return dict(zip(own, outcomes, strict=True))
 
-        return await ask_leaders(self._cluster, wanted, ask, progress)
+        return await send_to_leaders(self._cluster, wanted, ask, progress)
 
 
 class SyncRecords(SyncFamily[Records]):
@@ -266,7 +266,7 @@ async def _first_record(
         fetched = _fetch_outcomes(response, [partition]).get(partition)
         if not isinstance(fetched, FetchResult):
             return fetched or ClientError(
-                f"the response of node {node_id} omits {_partition_name(partition)}"
+                f"the response of node {node_id} omits {partition_name(partition)}"
             )
         start = at
         try:
@@ -279,7 +279,7 @@ async def _first_record(
                         return FirstRecord(found, timestamp_ms)
         except MalformedFrame as error:
             return ClientError(
-                f"{_partition_name(partition)}: cannot read the batch at offset {at}: "
+                f"{partition_name(partition)}: cannot read the batch at offset {at}: "
                 f"{error}"
             )
         if at == start and not fetched.is_throttled:
@@ -310,7 +310,3 @@ def _fetch_request(
             for name, partitions in topics.items()
         ],
     )
-
-
-def _partition_name(partition: TopicPartition) -> str:
-    return f"partition {partition.topic}-{partition.partition}"

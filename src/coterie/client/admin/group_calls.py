@@ -21,10 +21,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from coterie.client.admin.calls import Deadline, nodes_of
-from coterie.client.admin.describe_groups import DescribeRequests, is_missing_group
+from coterie.client.admin.calls import node_of, nodes_of
+from coterie.client.admin.describe_groups import DescribeRequests
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.group_driver import GroupDriver, Outcomes
 from coterie.client.admin.group_offsets import GROUP_CODES
 from coterie.client.admin.groups import (
     GroupDescription,
@@ -35,6 +34,12 @@ from coterie.client.admin.groups import (
     Node,
 )
 from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinator,
+    send_to_coordinators,
+)
+from coterie.client.cluster import Deadline
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
@@ -79,7 +84,7 @@ class Groups(Family):
 
         Raises UnsupportedByBroker when a broker is too old for a filter (E28-07).
         """
-        deadline = Deadline(self._cluster)
+        deadline = Deadline(self._cluster.options)
         request = m.ListGroupsRequest(
             states_filter=[each.value for each in states],
             types_filter=[each.value for each in types],
@@ -115,7 +120,7 @@ class Groups(Family):
                 ]
 
             try:
-                return await deadline.retrying(once)
+                return await self._cluster.retrying(once, deadline)
             except CoterieError as error:
                 if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
                     raise
@@ -144,36 +149,23 @@ class Groups(Family):
         GROUP_ID_NOT_FOUND (E29-03), and a share or streams group on a broker that is
         too old to describe it UnsupportedGroupType. Brokers before 2.3 return no
         operations."""
-        describe = DescribeRequests(self._cluster, with_operations)
-
-        async def request(
-            node: Node, group_ids: Sequence[GroupId]
-        ) -> Outcomes[GroupDescription]:
-            outcomes: dict[GroupId, GroupDescription | CoterieError] = {}
-            outcomes |= await describe.consumer_groups(node, group_ids)
-            rest = [each for each in group_ids if each not in outcomes]
-            if rest:
-                outcomes |= await describe.classic_groups(node, rest)
-            missing = [each for each in rest if is_missing_group(outcomes.get(each))]
-            if missing:
-                outcomes |= await describe.newer_groups(node, missing, outcomes)
-            return outcomes
-
-        driver = GroupDriver[GroupDescription](
-            self._cluster, request, progress=progress
+        requests = DescribeRequests(self._cluster, with_operations)
+        return await send_to_coordinators(
+            self._cluster, group_ids, requests.describe, progress=progress
         )
-        return await driver.run(group_ids)
 
     async def delete(
         self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, None]:
         """Delete groups without members, with their offsets (KIP-229)."""
 
-        async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[None]:
+        async def request(
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, None]:
             response = await self._cluster.call(
                 m.DeleteGroupsRequest(groups_names=list(group_ids)),
                 m.DeleteGroupsResponse,
-                node_id=node.node_id,
+                node_id=node_id,
             )
             return {
                 each.group_id: api_error(
@@ -184,8 +176,8 @@ class Groups(Family):
                 for each in response.results
             }
 
-        return await GroupDriver[None](self._cluster, request, progress=progress).run(
-            group_ids
+        return await send_to_coordinators(
+            self._cluster, group_ids, request, progress=progress
         )
 
     async def find_coordinators(
@@ -197,10 +189,12 @@ class Groups(Family):
         for each in wanted:
             self._cluster.forget_coordinator(each)
 
-        async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[Node]:
-            return dict.fromkeys(group_ids, node)
+        async def request(
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, Node]:
+            return dict.fromkeys(group_ids, node_of(self._cluster, node_id))
 
-        return await GroupDriver(self._cluster, request).run(wanted)
+        return await send_to_coordinators(self._cluster, wanted, request)
 
     async def remove_members(
         self,
@@ -239,15 +233,14 @@ class Groups(Family):
             ],
         )
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Removed]:
-            connection = await self._cluster.connection(node.node_id)
+        async def request(node_id: int) -> _Removed | CoterieError:
+            connection = await self._cluster.connection(node_id)
             if connection.version_of(m.LeaveGroupRequest) >= _MANY_SINCE:
                 response = await connection.call(leave, m.LeaveGroupResponse)
-                return {group_id: _removed(group_id, leaving, response)}
-            return {group_id: await _remove_one_by_one(connection, group_id, leaving)}
+                return _removed(group_id, leaving, response)
+            return await _remove_one_by_one(connection, group_id, leaving)
 
-        results = await GroupDriver[_Removed](self._cluster, request).run([group_id])
-        return results.one(group_id)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
 
 class SyncGroups(SyncFamily[Groups]):

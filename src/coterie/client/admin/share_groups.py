@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
 from coterie.client.admin.group_offsets import (
+    OFFSETS_CHUNK,
     CommittedOffset,
     GroupOffsets,
     by_topic,
@@ -35,15 +35,19 @@ from coterie.client.admin.results import (
     Results,
     api_error,
     authorized_operations,
+    partition_name,
     results_of,
 )
-from coterie.client.cluster import Cluster
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinator,
+    send_to_coordinators,
+)
 from coterie.errors import CoterieError
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
 
 _PROTOCOL_TYPE: Final = "share"
-_OFFSETS_CHUNK: Final = 50
 _UNKNOWN: Final = -1
 
 
@@ -134,7 +138,6 @@ class ShareGroupOffsets(Partial[TopicPartition]):
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
-_Changed = Results[TopicPartition, None]
 
 
 class ShareGroups(Family):
@@ -153,21 +156,20 @@ class ShareGroups(Family):
         """
 
         async def request(
-            node: Node, group_ids: Sequence[GroupId]
-        ) -> Outcomes[ShareGroupOffsets]:
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, ShareGroupOffsets]:
             response = await self._cluster.call(
                 m.DescribeShareGroupOffsetsRequest(
                     groups=[_wanted_group(each, wanted[each]) for each in group_ids]
                 ),
                 m.DescribeShareGroupOffsetsResponse,
-                node_id=node.node_id,
+                node_id=node_id,
             )
             return {each.group_id: _share_offsets(each) for each in response.groups}
 
-        driver = GroupDriver[ShareGroupOffsets](
-            self._cluster, request, chunk=_OFFSETS_CHUNK, progress=progress
+        return await send_to_coordinators(
+            self._cluster, wanted, request, chunk=OFFSETS_CHUNK, progress=progress
         )
-        return await driver.run(wanted)
 
     async def alter_offsets(
         self, group_id: GroupId, starts: Mapping[TopicPartition, LogOffset]
@@ -192,27 +194,25 @@ class ShareGroups(Family):
         ]
         change = m.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        async def request(
+            node_id: int,
+        ) -> Results[TopicPartition, None] | CoterieError:
             response = await self._cluster.call(
-                change, m.AlterShareGroupOffsetsResponse, node_id=node.node_id
+                change, m.AlterShareGroupOffsetsResponse, node_id=node_id
             )
             if response.error_code:
-                name = f"group {group_id}"
-                return {
-                    group_id: api_error(
-                        response.error_code, name, response.error_message
-                    )
-                }
+                name, message = f"group {group_id}", response.error_message
+                return api_error(response.error_code, name, message)
             outcomes: dict[TopicPartition, CoterieError | None] = {}
             for topic in response.responses:
                 for each in topic.partitions:
-                    at = TopicPartition(topic.topic_name, each.partition_index)
-                    outcomes[at] = _error(
-                        each.error_code, _name(at), each.error_message
+                    partition = TopicPartition(topic.topic_name, each.partition_index)
+                    outcomes[partition] = _error(
+                        each.error_code, partition_name(partition), each.error_message
                     )
-            return {group_id: results_of(starts, outcomes)}
+            return results_of(starts, outcomes)
 
-        return await _run_one(self._cluster, group_id, request)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
     async def delete_offsets(
         self, group_id: GroupId, topics: Collection[TopicName]
@@ -227,31 +227,22 @@ class ShareGroups(Family):
             ],
         )
 
-        async def request(
-            node: Node, _: Sequence[GroupId]
-        ) -> Outcomes[Results[TopicName, None]]:
+        async def request(node_id: int) -> Results[TopicName, None] | CoterieError:
             response = await self._cluster.call(
-                change, m.DeleteShareGroupOffsetsResponse, node_id=node.node_id
+                change, m.DeleteShareGroupOffsetsResponse, node_id=node_id
             )
             if response.error_code:
-                name = f"group {group_id}"
-                return {
-                    group_id: api_error(
-                        response.error_code, name, response.error_message
-                    )
-                }
+                name, message = f"group {group_id}", response.error_message
+                return api_error(response.error_code, name, message)
             outcomes = {
                 each.topic_name: _error(
                     each.error_code, f"topic {each.topic_name}", each.error_message
                 )
                 for each in response.responses
             }
-            return {group_id: results_of(topics, outcomes)}
+            return results_of(topics, outcomes)
 
-        results = await GroupDriver[Results[TopicName, None]](
-            self._cluster, request
-        ).run([group_id])
-        return results.one(group_id)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
 
 class SyncShareGroups(SyncFamily[ShareGroups]):
@@ -285,13 +276,14 @@ def _share_offsets(
     errors: dict[TopicPartition, CoterieError] = {}
     for topic in group.topics:
         for each in topic.partitions:
-            at = TopicPartition(topic.topic_name, each.partition_index)
+            partition = TopicPartition(topic.topic_name, each.partition_index)
             if each.error_code:
-                errors[at] = api_error(each.error_code, _name(at), each.error_message)
+                name = partition_name(partition)
+                errors[partition] = api_error(each.error_code, name, each.error_message)
             elif each.start_offset < 0:
-                found[at] = None
+                found[partition] = None
             else:
-                found[at] = ShareOffset(
+                found[partition] = ShareOffset(
                     each.start_offset, _known(each.leader_epoch), _known(each.lag)
                 )
     return ShareGroupOffsets(found, errors)
@@ -301,16 +293,5 @@ def _known(number: int) -> int | None:
     return None if number <= _UNKNOWN else number
 
 
-async def _run_one(
-    cluster: Cluster, group_id: GroupId, request: Request[_Changed]
-) -> _Changed:
-    results = await GroupDriver[_Changed](cluster, request).run([group_id])
-    return results.one(group_id)
-
-
 def _error(code: int, subject: str, message: str | None) -> CoterieError | None:
     return api_error(code, subject, message) if code else None
-
-
-def _name(at: TopicPartition) -> str:
-    return f"partition {at.topic}-{at.partition}"
