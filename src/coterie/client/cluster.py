@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from coterie.client.admin.results import api_error, in_chunks
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import (
@@ -51,6 +52,10 @@ RETRIED_CODES: Final = COORDINATOR_ELSEWHERE | {
 GROUP: Final = 0
 TRANSACTION: Final = 1
 """The key types of FindCoordinator."""
+LOOKUP_CHUNK: Final = 500
+"""Keys in one FindCoordinator request."""
+IN_FLIGHT_MAX: Final = 4
+"""Requests of one call in flight to one broker."""
 _NAMES_BY_ID: Final = Versions(12, 13)
 """Metadata requests have topic ids since version 10, but brokers accept null names
 since version 12 only."""
@@ -175,7 +180,8 @@ class Cluster:
     ) -> m.MetadataResponse:
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self.call(request, m.MetadataResponse, wanted=wanted)
-        _check(response.error_code, "Metadata")
+        if response.error_code:
+            raise api_error(response.error_code, "Metadata")
         for broker in response.brokers:
             self._nodes[broker.node_id] = Address(broker.host, broker.port)
         return response
@@ -215,43 +221,67 @@ class Cluster:
             raise
 
     async def _coordinator(self, group_id: GroupId) -> BrokerConnection:
-        node_id = self._coordinators.get(group_id)
-        if node_id is None:
-            result = (await self.find_coordinators([group_id])).get(group_id)
-            if result is None:
-                raise MalformedFrame(
-                    f"the FindCoordinator response omits group {group_id}"
-                )
-            _check(result.code, f"the coordinator of group {group_id}")
-            node_id = result.node_id
+        node_id = (await self.find_coordinators([group_id]))[group_id]
+        if isinstance(node_id, CoterieError):
+            raise node_id
         try:
-            connection = await self.connection(node_id)
+            return await self.connection(node_id)
         except ConnectionLost:
             self.forget_coordinator(group_id)
             raise
-        self._coordinators[group_id] = node_id
-        return connection
 
     async def find_coordinators(
-        self, keys: Sequence[str], key_type: int = GROUP
-    ) -> dict[str, CoordinatorResult]:
-        """Look up the coordinators of groups, or of transactional ids, by one request
-        to any broker. Those of groups are cached.
+        self, keys: Iterable[str], key_type: int = GROUP
+    ) -> dict[str, int | CoterieError]:
+        """Return the node id of the coordinator of each group, from the cache or by
+        FindCoordinator, or of each transactional id; or the error of the key.
 
-        Raises NoBatchedFindCoordinatorsError for more than one key when the broker
-        accepts one per request, and the errors of `BrokerConnection.call`.
+        Brokers before Kafka 3.0 get a request for each key (KIP-699). Raises
+        ConnectionLost and the other errors of `connection`.
         """
+        found: dict[str, int | CoterieError] = {}
+        unknown: list[str] = []
+        for key in keys:
+            if key_type == GROUP and key in self._coordinators:
+                found[key] = self._coordinators[key]
+            else:
+                unknown.append(key)
+        if not unknown:
+            return found
         connection = await self.connection()
         version = connection.version_of(m.FindCoordinatorRequest)
-        request = find_coordinator_request(keys, version, key_type)
-        response = await connection.call(request, m.FindCoordinatorResponse)
-        found = read_find_coordinator(response, keys, version)
-        for key, each in found.items():
-            if each.code is ErrorCode.NONE:
-                self._nodes[each.node_id] = Address(each.host, each.port)
-                if key_type == GROUP:
-                    self._coordinators[key] = each.node_id
+        is_batched = version >= _BATCHED_SINCE
+        chunks = in_chunks(unknown, LOOKUP_CHUNK if is_batched else 1)
+
+        async def look_up() -> None:
+            for chunk in chunks:
+                try:
+                    request = find_coordinator_request(chunk, version, key_type)
+                    response = await connection.call(request, m.FindCoordinatorResponse)
+                except CoterieError as error:
+                    found.update(dict.fromkeys(chunk, error))
+                    continue
+                results = read_find_coordinator(response, chunk, version)
+                for key in chunk:
+                    found[key] = self._learn(key, results.get(key), key_type)
+
+        # The workers share the chunks: there are no more tasks than requests in flight.
+        await asyncio.gather(*(look_up() for _ in range(IN_FLIGHT_MAX)))
         return found
+
+    def _learn(
+        self, key: str, result: CoordinatorResult | None, key_type: int
+    ) -> int | CoterieError:
+        """Return the node id of a coordinator, which is cached, or the key's error."""
+        name = f"{'group' if key_type == GROUP else 'transactional id'} {key}"
+        if result is None:
+            return MalformedFrame(f"the FindCoordinator response omits {name}")
+        if result.code is not ErrorCode.NONE:
+            return api_error(result.code, name, result.message)
+        self._nodes[result.node_id] = Address(result.host, result.port)
+        if key_type == GROUP:
+            self._coordinators[key] = result.node_id
+        return result.node_id
 
     def cached_coordinator(self, group_id: GroupId) -> int | None:
         """Return the node id of a cached coordinator."""
@@ -331,12 +361,6 @@ def is_retriable(error: CoterieError) -> bool:
     if isinstance(error, ApiError):
         return error.code in RETRIED_CODES
     return isinstance(error, ConnectionLost | RequestTimedOut)
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        read = ErrorCode.read(code)
-        raise ApiError(read, f"{what}: {read.name}")
 
 
 _BATCHED_SINCE: Final = 4

@@ -72,7 +72,7 @@ async def show_or_write(run: Run, change: TopicChange) -> Outcome:
 async def _send(
     run: Run, change: TopicChange, names: Sequence[TopicName], *, validate_only: bool
 ) -> dict[TopicName, CoterieError]:
-    from coterie.client.admin.calls import in_chunks
+    from coterie.client.admin.results import in_chunks
 
     errors: dict[TopicName, CoterieError] = {}
     done = 0

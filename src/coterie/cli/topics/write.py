@@ -82,7 +82,7 @@ def create_topics(options: argparse.Namespace) -> int:
 
 async def _create_topics(run: Run) -> Outcome:
     """Create or validate topics; return a row for each."""
-    from coterie.client.admin.calls import in_chunks
+    from coterie.client.admin.results import in_chunks
 
     options = run.options
     configs = read_configs(options.configs)

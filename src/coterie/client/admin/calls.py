@@ -9,7 +9,7 @@ flight is not cut off by the deadline of the whole call but by its own time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from coterie.client.admin.groups import Node
@@ -22,13 +22,6 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
 
 M = TypeVar("M", bound=Message)
-T = TypeVar("T")
-
-
-def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield the items in order, `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:

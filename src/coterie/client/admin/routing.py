@@ -25,12 +25,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from coterie.client.admin.calls import in_chunks
-from coterie.client.admin.results import Progress, Results, api_error, partition_name
+from coterie.client.admin.results import (
+    Progress,
+    Results,
+    api_error,
+    in_chunks,
+    partition_name,
+)
 from coterie.client.cluster import (
     GROUP,
+    IN_FLIGHT_MAX,
     Cluster,
-    CoordinatorResult,
     Deadline,
     backoff_s,
     is_retriable,
@@ -40,7 +45,6 @@ from coterie.errors import (
     ConnectionLost,
     CoterieError,
     MalformedFrame,
-    NoBatchedFindCoordinatorsError,
     NoBatchedOffsetFetchError,
     RequestTimedOut,
 )
@@ -59,19 +63,14 @@ LeaderRequest: TypeAlias = Callable[
     [int, Mapping[TopicPartition, W]], Awaitable[Outcomes[TopicPartition, V]]
 ]
 
-LOOKUP_CHUNK: Final = 500
-"""Keys in one FindCoordinator request."""
 GROUP_CHUNK: Final = 100
 """Groups in one request to a coordinator: enough to make the round trip negligible,
 few enough to bound the size of a response with all their members."""
 TOPICS_PER_REQUEST: Final = 1_000
 PARTITIONS_PER_REQUEST: Final = 10_000
-IN_FLIGHT_MAX: Final = 4
-"""Requests in flight to one broker."""
 UNKNOWN_TRIES: Final = 3
 """A broker may not know a topic yet that was just created; after as many responses
 UNKNOWN_TOPIC_OR_PARTITION the topic counts as missing."""
-_ANY_NODE: Final = -1
 _STRING_BYTES_MAX: Final = 32_767
 
 
@@ -236,14 +235,19 @@ class _Call(ABC, Generic[K, V]):
                         values[key] = outcome
                 self._settle(values, {})
 
-        await _run_workers(work)
+        # The workers share the chunks: there are no more tasks than requests in flight.
+        await asyncio.gather(*(work() for _ in range(IN_FLIGHT_MAX)))
         await self._retry_or_settle(errors, attempt)
 
     async def _retry_or_settle(
         self, errors: Mapping[K, CoterieError], attempt: int
     ) -> None:
         """Retry keys with a retriable error after a backoff; settle the others."""
-        unbatched = [key for key, error in errors.items() if self._unbatch(error)]
+        unbatched = [
+            key
+            for key, error in errors.items()
+            if isinstance(error, NoBatchedOffsetFetchError)
+        ]
         delay_s = backoff_s(self._cluster.options, attempt)
         retried = {
             key: error
@@ -260,19 +264,12 @@ class _Call(ABC, Generic[K, V]):
             settled[key] = error
         self._settle({}, settled)
         if unbatched:
+            self._chunk = 1  # this broker accepts only one group per request
             await self._run(unbatched, attempt)
         if retried:
             self._retried.update(retried)
             await asyncio.sleep(delay_s)
             await self._run(list(retried), attempt + 1)
-
-    def _unbatch(self, error: CoterieError) -> bool:
-        """Return whether the error means that the broker accepts only one key per
-        request; if so, send the remaining keys one by one."""
-        if isinstance(error, NoBatchedOffsetFetchError):
-            self._chunk = 1
-            return True
-        return False
 
     async def _limited(self, node_id: int, request: Callable[[], Awaitable[T]]) -> T:
         """Send a request within the deadline and the broker's limit in flight."""
@@ -306,7 +303,6 @@ class _CoordinatorCall(_Call[str, V]):
     ) -> None:
         super().__init__(cluster, keys, request, progress, chunk)
         self._key_type = key_type
-        self._lookup_chunk = LOOKUP_CHUNK
 
     async def run(self) -> Results[str, V]:
         """Return the outcome of each key, in the order given. An id that a request
@@ -323,39 +319,11 @@ class _CoordinatorCall(_Call[str, V]):
     async def _find(
         self, keys: Sequence[str], attempt: int
     ) -> Mapping[str, int | CoterieError]:
-        places: dict[str, int | CoterieError] = {}
-        unknown: list[str] = []
-        for key in keys:
-            node_id = self._cluster.cached_coordinator(key)
-            if node_id is None or self._key_type != GROUP:
-                unknown.append(key)
-            else:
-                places[key] = node_id
-        chunks = in_chunks(unknown, self._lookup_chunk)
-
-        async def work() -> None:
-            for chunk in chunks:
-                look_up = partial(
-                    self._cluster.find_coordinators, chunk, self._key_type
-                )
-                try:
-                    found = await self._limited(_ANY_NODE, look_up)
-                except CoterieError as error:
-                    places.update(dict.fromkeys(chunk, error))
-                    continue
-                for key in chunk:
-                    places[key] = self._place(key, found.get(key))
-
-        await _run_workers(work)
-        return places
-
-    def _place(self, key: str, found: CoordinatorResult | None) -> int | CoterieError:
-        name = self._name(key)
-        if found is None:
-            return MalformedFrame(f"the FindCoordinator response omits {name}")
-        if found.code is ErrorCode.NONE:
-            return found.node_id
-        return api_error(found.code, name, found.message)
+        find = partial(self._cluster.find_coordinators, keys, self._key_type)
+        try:
+            return await self._deadline.limit(find)
+        except CoterieError as error:
+            return dict.fromkeys(keys, error)
 
     def _is_retried(self, key: str, error: CoterieError) -> bool:
         if not is_retriable(error):
@@ -367,12 +335,6 @@ class _CoordinatorCall(_Call[str, V]):
         if not is_loading and self._key_type == GROUP:
             self._cluster.forget_coordinator(key)
         return True
-
-    def _unbatch(self, error: CoterieError) -> bool:
-        if isinstance(error, NoBatchedFindCoordinatorsError):
-            self._lookup_chunk = 1
-            return True
-        return super()._unbatch(error)
 
     def _name(self, key: str) -> str:
         return f"{'group' if self._key_type == GROUP else 'transactional id'} {key}"
@@ -459,12 +421,6 @@ async def topics_of(
         metadata = await cluster.retrying(partial(cluster.metadata, chunk), deadline)
         topics.update({topic.name or "": topic for topic in metadata.topics})
     return topics
-
-
-async def _run_workers(work: Callable[[], Awaitable[None]]) -> None:
-    """Run several workers that share one iterator of chunks, so that there are no more
-    tasks than requests in flight."""
-    await asyncio.gather(*(work() for _ in range(IN_FLIGHT_MAX)))
 
 
 def is_representable(key: object) -> bool:
