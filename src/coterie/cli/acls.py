@@ -6,25 +6,30 @@ import argparse
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from coterie import client
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
     EXECUTE_HINT,
     Command,
+    Run,
     add_execute_options,
     on_cluster,
     run_on_cluster,
 )
-from coterie.errors import SettingError
+from coterie.cli.output.emit import check_columns, confirm, is_interactive
+from coterie.cli.output.outcome import (
+    Column,
+    Item,
+    Outcome,
+    Role,
+    error_item,
+    show_error,
+)
+from coterie.errors import CoterieError, SettingError
 
-if TYPE_CHECKING:
-    from coterie.auth.acl import AclBinding, AclBindingFilter, Operation, ResourceType
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Column, Item, Outcome
-    from coterie.errors import CoterieError
-
-AclErrors: TypeAlias = "Mapping[AclBinding, CoterieError]"
+AclErrors: TypeAlias = "Mapping[client.AclBinding, CoterieError]"
 """The bindings that could not be written, and why."""
 
 _RESOURCES: Final = ("group", "topic", "transactional-id")
@@ -115,65 +120,54 @@ def _declare_binding(parser: argparse.ArgumentParser) -> None:
     _declare_resources(parser)
 
 
-def _named_resources(options: argparse.Namespace) -> Iterator[tuple[ResourceType, str]]:
-    from coterie.auth.acl import CLUSTER_NAME, ResourceType
+def _named_resources(
+    options: argparse.Namespace,
+) -> Iterator[tuple[client.ResourceType, str]]:
+    from coterie.auth.acl import CLUSTER_NAME
 
     for kind in _RESOURCES:
         attribute = kind.replace("-", "_")
         for name in getattr(options, attribute):
-            yield ResourceType[attribute.upper()], name
+            yield client.ResourceType[attribute.upper()], name
     if options.cluster:
-        yield ResourceType.CLUSTER, CLUSTER_NAME
+        yield client.ResourceType.CLUSTER, CLUSTER_NAME
 
 
-def _read_operation(word: str) -> Operation:
-    from coterie.auth.acl import Operation
-
-    return Operation[word.upper().replace("-", "_")]
+def _read_operation(word: str) -> client.Operation:
+    return client.Operation[word.upper().replace("-", "_")]
 
 
-def read_filters(options: argparse.Namespace) -> list[AclBindingFilter]:
+def read_filters(options: argparse.Namespace) -> list[client.AclBindingFilter]:
     """Return a filter for each pair of a named resource and an operation."""
-    from coterie.auth.acl import (
-        AclBindingFilter,
-        Operation,
-        PatternType,
-        PermissionType,
-        ResourceType,
-    )
-
-    resources: list[tuple[ResourceType, str | None]] = [*_named_resources(options)]
+    resources: list[tuple[client.ResourceType, str | None]] = [
+        *_named_resources(options)
+    ]
     operations = [_read_operation(each) for each in options.operation]
     pairs = product(
-        resources or [(ResourceType.ANY, None)], operations or [Operation.ANY]
+        resources or [(client.ResourceType.ANY, None)],
+        operations or [client.Operation.ANY],
     )
     permission = options.permission or "any"
     return [
-        AclBindingFilter(
+        client.AclBindingFilter(
             resource_type=kind,
             name=name,
-            pattern=PatternType[options.pattern.upper()],
+            pattern=client.PatternType[options.pattern.upper()],
             principal=options.principal,
             host=options.host,
             operation=operation,
-            permission=PermissionType[permission.upper()],
+            permission=client.PermissionType[permission.upper()],
         )
         for (kind, name), operation in pairs
     ]
 
 
-def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
+def read_bindings(options: argparse.Namespace) -> list[client.AclBinding]:
     """Return a binding for each resource, principal, host and operation.
 
     Raises SettingError when one of them is missing or invalid.
     """
-    from coterie.auth.acl import (
-        WILDCARD,
-        AclBinding,
-        PatternType,
-        PermissionType,
-        parse_principal,
-    )
+    from coterie.auth.acl import WILDCARD, parse_principal
 
     resources = list(_named_resources(options))
     if not resources:
@@ -197,16 +191,20 @@ def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
                 f"User:{principal_text}"
             )
         bindings.append(
-            AclBinding(
+            client.AclBinding(
                 principal=principal,
                 permission=(
-                    PermissionType.DENY if options.deny else PermissionType.ALLOW
+                    client.PermissionType.DENY
+                    if options.deny
+                    else client.PermissionType.ALLOW
                 ),
                 operation=_read_operation(operation),
                 resource_type=kind,
                 name=name,
                 pattern=(
-                    PatternType.PREFIXED if options.prefixed else PatternType.LITERAL
+                    client.PatternType.PREFIXED
+                    if options.prefixed
+                    else client.PatternType.LITERAL
                 ),
                 host=host,
             )
@@ -218,8 +216,6 @@ def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
 
 
 def _columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role
-
     return (
         Column("resource_type", "RESOURCE"),
         Column("name", "NAME", role=Role.IDENTITY),
@@ -231,9 +227,9 @@ def _columns() -> tuple[Column, ...]:
     )
 
 
-def _item(acl: AclBinding, error: CoterieError | None = None, **more: str) -> Item:
-    from coterie.cli.output.outcome import error_item
-
+def _item(
+    acl: client.AclBinding, error: CoterieError | None = None, **more: str
+) -> Item:
     def word(name: str) -> str:
         return name.lower().replace("_", "-")
 
@@ -253,9 +249,9 @@ def _item(acl: AclBinding, error: CoterieError | None = None, **more: str) -> It
 # Commands.
 
 
-async def fetch_acls(run: Run) -> list[AclBinding]:
+async def fetch_acls(run: Run) -> list[client.AclBinding]:
     """Fetch the selected bindings, each once, in order of their resources."""
-    acls: set[AclBinding] = set()
+    acls: set[client.AclBinding] = set()
     for each in read_filters(run.options):
         acls.update(await run.admin.acls.describe(each))
     return sorted(acls, key=lambda acl: (acl.resource_type, acl.name, acl))
@@ -263,8 +259,6 @@ async def fetch_acls(run: Run) -> list[AclBinding]:
 
 async def list_acls(run: Run) -> Outcome:
     """Return a row for each selected binding."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
     acls = await fetch_acls(run)
     error = Column("error", "ERROR", is_wide=True, show=show_error)
     return Outcome(
@@ -295,15 +289,13 @@ error
 
 
 async def _write_acls(
-    plan: Callable[[Run], Awaitable[Sequence[AclBinding]]],
-    write: Callable[[Run, Sequence[AclBinding]], Awaitable[AclErrors]],
+    plan: Callable[[Run], Awaitable[Sequence[client.AclBinding]]],
+    write: Callable[[Run, Sequence[client.AclBinding]], Awaitable[AclErrors]],
     done: str,
     run: Run,
 ) -> Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
-    from coterie.cli.output.emit import check_columns, confirm, is_interactive
-
     acls = await plan(run)
     if not acls:
         return _write_outcome(run, acls, "planned", "there is nothing to do")
@@ -320,13 +312,11 @@ async def _write_acls(
 
 def _write_outcome(
     run: Run,
-    acls: Sequence[AclBinding],
+    acls: Sequence[client.AclBinding],
     result: str,
     *notes: str,
     errors: AclErrors | None = None,
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
     failed = errors or {}
     return Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
@@ -344,7 +334,7 @@ def _write_outcome(
     )
 
 
-async def _plan_add(run: Run) -> Sequence[AclBinding]:
+async def _plan_add(run: Run) -> Sequence[client.AclBinding]:
     return read_bindings(run.options)
 
 
@@ -355,7 +345,7 @@ def add_acls(options: argparse.Namespace) -> int:
     return run_on_cluster(options, work)
 
 
-async def _create_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
+async def _create_acls(run: Run, acls: Sequence[client.AclBinding]) -> AclErrors:
     return (await run.admin.acls.create(acls)).errors
 
 
@@ -382,12 +372,10 @@ exit codes: 0 success, 1 a binding could not be added, 2 usage error
 )
 
 
-async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
-    from coterie.auth.acl import AclBindingFilter
-
+async def _delete_acls(run: Run, acls: Sequence[client.AclBinding]) -> AclErrors:
     # One exact filter per binding, so that a binding added since the preview is kept.
     by_filter = {
-        AclBindingFilter(
+        client.AclBindingFilter(
             resource_type=acl.resource_type,
             name=acl.name,
             pattern=acl.pattern,
@@ -399,7 +387,7 @@ async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
         for acl in acls
     }
     results = await run.admin.acls.delete(by_filter)
-    errors: dict[AclBinding, CoterieError] = {
+    errors: dict[client.AclBinding, CoterieError] = {
         by_filter[each]: error for each, error in results.errors.items()
     }
     for deleted in results.values.values():

@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie import client
 from coterie.cli.command import Command, add_output_options
@@ -22,13 +22,9 @@ from coterie.cli.output.outcome import (
     error_item,
 )
 from coterie.cli.setting_sources import read_sources
+from coterie.client import settings
 from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.wire import messages as m
-
-if TYPE_CHECKING:
-    from coterie.client.connection import BrokerConnection
-    from coterie.client.settings.collected import SettingValue
-    from coterie.client.settings.target import Target
 
 _ROUND_TRIPS: Final = 3
 
@@ -37,15 +33,14 @@ def explain(options: argparse.Namespace) -> int:
     """Print every setting with its source; report a failure if no client can be created
     from the settings.
     """
-    from coterie.client.settings.collected import effective_settings
-    from coterie.client.settings.target import make_target
-
     collected = read_sources(options)
-    effective = effective_settings(collected)
+    effective = settings.effective_settings(collected)
     notes = [f"warning: {each}" for each in collected.warnings]
     failures = []
     try:
-        notes += [f"warning: {each}" for each in make_target(effective).warnings]
+        notes += [
+            f"warning: {each}" for each in settings.make_target(effective).warnings
+        ]
     except SettingError as error:
         failures.append(Failure.of("setting", "", error))
     if options.verbose:
@@ -71,17 +66,14 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def _setting_item(
-    name: str, effective: SettingValue, overridden: list[SettingValue]
+    name: str, effective: settings.SettingValue, overridden: list[settings.SettingValue]
 ) -> Item:
-    from coterie.client.secret import MASK
-    from coterie.client.settings.keys import KEYS, is_private_key
-
-    text = str(effective.value)
-    is_secret = not isinstance(effective.value, str) or is_private_key(text)
+    text, mask = str(effective.value), settings.MASK
+    is_secret = not isinstance(effective.value, str) or settings.is_private_key(text)
     return {
         "setting": name,
         # A URL may contain a password, as in https://user:password@host.
-        "value": MASK if is_secret else re.sub(r"://[^/@\s]*@", f"://{MASK}@", text),
+        "value": mask if is_secret else re.sub(r"://[^/@\s]*@", f"://{mask}@", text),
         "is_secret": is_secret,
         "source": str(effective.source),
         "source_kind": effective.source.kind,
@@ -89,7 +81,7 @@ def _setting_item(
         "line": effective.source.line,
         "written_as": effective.written,
         "overrides": [str(each.source) for each in reversed(overridden)],
-        "summary": KEYS[name].summary,
+        "summary": settings.KEYS[name].summary,
         "error": None,
     }
 
@@ -133,7 +125,7 @@ def check(options: argparse.Namespace) -> int:
     return emit(asyncio.run(check_brokers(read_target(options))), options)
 
 
-async def check_brokers(target: Target) -> Outcome:
+async def check_brokers(target: settings.Target) -> Outcome:
     """Return a row for each broker. Raises SettingError for an invalid address."""
     import asyncio
 
@@ -183,34 +175,36 @@ def _check_outcome(
     )
 
 
-async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item:
-    from coterie.client.connection import Address, BrokerConnection
-
-    address = Address(broker.host, broker.port)
+async def _broker_item(
+    target: settings.Target, broker: m.MetadataResponseBroker
+) -> Item:
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    address = f"{host}:{broker.port}"
     measured: dict[str, Json] = dict.fromkeys(
         ("authenticated_as", "encrypted_by", "connect_ms", "round_trip_ms")
     )
     failed: Json = None
     try:
+        cluster = client.Cluster(address, target.options)
         started_s = perf_counter()
-        connection = await BrokerConnection.open(address, target.options)
+        connection = await cluster.connection()
         measured["connect_ms"] = _elapsed_ms(started_s)
-        measured["round_trip_ms"] = await _round_trip_ms(connection)
+        measured["round_trip_ms"] = await _round_trip_ms(cluster)
         measured["authenticated_as"] = target.principal
         measured["encrypted_by"] = connection.tls_version
-        connection.close()
+        await cluster.close()
     except CoterieError as error:
         failed = error_item(error)
     return {
         "node_id": broker.node_id,
-        "address": str(address),
+        "address": address,
         "rack": broker.rack,
         **measured,
         "error": failed,
     }
 
 
-async def _round_trip_ms(connection: BrokerConnection) -> float:
+async def _round_trip_ms(cluster: client.Cluster) -> float:
     """Return the shortest round-trip time of a few ApiVersions requests, which need no
     authorization."""
     taken_ms = []
@@ -219,7 +213,7 @@ async def _round_trip_ms(connection: BrokerConnection) -> float:
     )
     for _ in range(_ROUND_TRIPS):
         started_s = perf_counter()
-        await connection.call(request, m.ApiVersionsResponse)
+        await cluster.call(request, m.ApiVersionsResponse)
         taken_ms.append(_elapsed_ms(started_s))
     return min(taken_ms)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from coterie import client
 from coterie.cli.output.outcome import Outcome
+from coterie.client import settings
 from coterie.errors import CoterieError
 
 _GROUP: Final = "group"
@@ -74,9 +75,7 @@ async def _names(admin: client.AdminClient, kind: str) -> set[str]:
 
 
 def _of_missing(kind: str, name: str, known: Iterable[str]) -> str:
-    from coterie.client.settings.collected import nearest
-
-    near = nearest(name, known)
+    near = settings.nearest(name, known)
     step = (
         f"did you mean {near!r}?"
         if near is not None

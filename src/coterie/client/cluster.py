@@ -18,10 +18,11 @@ FindCoordinator requests name many groups where the broker supports that (KIP-69
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from coterie.client.admin.results import api_error, in_chunks
+from coterie.client.admin.groups import Node
+from coterie.client.admin.results import api_error
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import (
@@ -71,7 +72,7 @@ class Cluster:
         if not self._bootstrap:
             raise ClientError("no bootstrap address was given; write HOST:PORT")
         self.options = options
-        self._nodes: dict[int, Address] = {}
+        self._nodes: dict[int, Node] = {}
         self._coordinators: dict[GroupId, int] = {}
         self._connections: dict[Address, BrokerConnection] = {}
         self._locks: dict[Address, asyncio.Lock] = {}
@@ -102,7 +103,8 @@ class Cluster:
                 if connection.is_open:
                     return connection
             failures = []
-            for known in dict.fromkeys([*self._nodes.values(), *self._bootstrap]):
+            nodes = (Address(node.host, node.port) for node in self._nodes.values())
+            for known in dict.fromkeys([*nodes, *self._bootstrap]):
                 try:
                     return await self._connect(known)
                 except ConnectionLost as error:
@@ -110,9 +112,9 @@ class Cluster:
             raise ConnectionLost("; ".join(failures))
         if node_id not in self._nodes:
             await self.metadata([])
-        if (address := self._nodes.get(node_id)) is None:
+        if (node := self._nodes.get(node_id)) is None:
             raise ConnectionLost(f"the cluster has no node {node_id} now")
-        return await self._connect(address)
+        return await self._connect(Address(node.host, node.port))
 
     async def call(
         self,
@@ -182,8 +184,7 @@ class Cluster:
         response = await self.call(request, m.MetadataResponse, wanted=wanted)
         if response.error_code:
             raise api_error(response.error_code, "Metadata")
-        for broker in response.brokers:
-            self._nodes[broker.node_id] = Address(broker.host, broker.port)
+        self._nodes.update((node.node_id, node) for node in nodes_in(response))
         return response
 
     # Coordinators.
@@ -278,7 +279,7 @@ class Cluster:
             return MalformedFrame(f"the FindCoordinator response omits {name}")
         if result.code is not ErrorCode.NONE:
             return api_error(result.code, name, result.message)
-        self._nodes[result.node_id] = Address(result.host, result.port)
+        self._nodes[result.node_id] = Node(result.node_id, result.host, result.port)
         if key_type == GROUP:
             self._coordinators[key] = result.node_id
         return result.node_id
@@ -287,8 +288,8 @@ class Cluster:
         """Return the node id of a cached coordinator."""
         return self._coordinators.get(group_id)
 
-    def address_of(self, node_id: int) -> Address:
-        """Return the address of a node that a response has named."""
+    def node(self, node_id: int) -> Node:
+        """Return a node that a response has named."""
         return self._nodes[node_id]
 
     async def retrying(
@@ -324,6 +325,14 @@ class Cluster:
             await asyncio.sleep(delay_s)
 
 
+def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
+    """Return the brokers that a Metadata response names, sorted by id."""
+    brokers = metadata.brokers
+    return tuple(
+        sorted(Node(each.node_id, each.host, each.port, each.rack) for each in brokers)
+    )
+
+
 class Deadline:
     """The end of a call that starts now: `api_timeout_ms` from here, in the running
     loop's time."""
@@ -347,6 +356,12 @@ class Deadline:
                 return await job()
         except TimeoutError:
             raise self.error() from None
+
+
+def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def backoff_s(options: ClientOptions, attempt: int) -> float:

@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from coterie.client.admin.calls import broker_timeout_ms
@@ -140,7 +141,7 @@ class Producer:
             first = {key: batches[0] for key, batches in queues.items()}
             encoded = {key: self._encode(key, own) for key, own in first.items()}
             results = await send_to_leaders(
-                self._cluster, encoded, self._send, cache=self._cache
+                self._cluster, encoded, partial(self._send, encoded), cache=self._cache
             )
             for key, batch in first.items():
                 error = results.errors.get(key)
@@ -249,15 +250,18 @@ class Producer:
         return encode_batch(records, producer=identity, codec=self._options.codec)
 
     async def _send(
-        self, node_id: int, batches: Mapping[TopicPartition, bytes]
+        self,
+        batches: Mapping[TopicPartition, bytes],
+        node_id: int,
+        keys: Sequence[TopicPartition],
     ) -> Outcomes[TopicPartition, LogOffset]:
         """Send one request with a batch for each partition; return the offsets of their
         first records, -1 when a broker no longer knows that of a duplicate."""
         options = self._options
         topics: dict[TopicName, list[m.PartitionProduceData]] = defaultdict(list)
-        for key, batch in batches.items():
+        for key in keys:
             topics[key.topic].append(
-                m.PartitionProduceData(index=key.partition, records=batch)
+                m.PartitionProduceData(index=key.partition, records=batches[key])
             )
         request = m.ProduceRequest(
             acks=_ALL_IN_SYNC if options.needs_all_replicas else _LEADER_ONLY,

@@ -71,14 +71,6 @@ class PartitionLag:
     error: CoterieError | None = None
 
     @property
-    def margin(self) -> int | None:
-        """The number of offsets between log start and commit. Retention may delete that
-        many before the group misses records."""
-        if self.committed is None or self.log_start is None:
-            return None
-        return self.committed.offset - self.log_start
-
-    @property
     def topic_partition(self) -> TopicPartition | None:
         """The partition by name."""
         if self.topic is None or self.partition is None:

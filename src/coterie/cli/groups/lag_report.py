@@ -73,21 +73,26 @@ async def lag_outcome(
     if options.time_lag or options.fail_if_time_lag or is_wide(options):
         report = await ops.with_time_lags(run.admin, report, now_ms=run.io.now_ms())
     report, unsupported = _without_unsupported(options, report)
-    columns, items = make_rows(report)
-    failed_items = [each for each in items if each["error"]]
-    groups_with_failed_item = {each["group_id"] for each in failed_items}
     # A group's error that is also in one of its rows is not reported twice.
     group_failures = (
         Failure.of("group", each.group_id, each.error)
         for each in report.groups
         if each.error and not any(row.error is each.error for row in each.rows)
     )
+    failures = leave_out(options, (*selection_failures(selected), *group_failures))
+    measured = [each.group_id for each in report.groups if not each.error]
+    left_out = (
+        *await left_out_topics(run.admin, measured),
+        *left_out_note([*failures.ids, *unsupported]),
+    )
+    columns, items = make_rows(report)
+    failed_items = [each for each in items if each["error"]]
+    groups_with_failed_item = {each["group_id"] for each in failed_items}
     # The error column is shown by default only when there are errors.
     error_column = Column("error", "ERROR", is_wide=not failed_items, show=show_error)
     columns = (*columns, error_column)
     totals = [each.total for each in report.groups if each.total is not None]
     true_conditions = _true_conditions(options, items)
-    failures = leave_out(options, (*selection_failures(selected), *group_failures))
     return Outcome(
         schema=schema,
         columns=columns,
@@ -101,14 +106,7 @@ async def lag_outcome(
             "groups": len(report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=(
-            *_notes(report),
-            *await left_out_topics(
-                run.admin, [each.group_id for each in report.groups if not each.error]
-            ),
-            *left_out_note([*failures.ids, *unsupported]),
-            *true_conditions,
-        ),
+        notes=(*_notes(report), *left_out, *true_conditions),
         is_condition_true=bool(true_conditions),
         unit=f"{getattr(options, 'by', 'group')}s",
     )
@@ -340,7 +338,11 @@ def _partition_item(
         "time_lag_method": method.value if method else None,
         "time_lag_error_ms": row.time_lag_error_ms,
         "last_commit_ms": None,
-        "margin": row.margin,
+        "margin": (
+            commit.offset - row.log_start
+            if commit and row.log_start is not None
+            else None
+        ),
         "expiry_clock": clock.value if clock else None,
         "member_id": row.member_id,
         "member_epoch": owner.epoch if owner else None,

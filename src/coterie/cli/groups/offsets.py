@@ -55,8 +55,6 @@ class FetchedOffsets(NamedTuple):
 
 async def fetch_offsets(run: Run) -> FetchedOffsets:
     """Fetch the selected committed offsets of the selected groups."""
-    from coterie.operations.selection import is_in_scope
-
     scope = read_scope(run.options)
     chosen = await choose_groups(run)
     results = await ops.read_current_groups(run.admin, chosen.ids)
@@ -76,9 +74,13 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
             {
                 at: each
                 for at, each in fetched.offsets.items()
-                if is_in_scope(at, scope)
+                if ops.is_in_scope(at, scope)
             },
-            {at: each for at, each in fetched.errors.items() if is_in_scope(at, scope)},
+            {
+                at: each
+                for at, each in fetched.errors.items()
+                if ops.is_in_scope(at, scope)
+            },
         )
         groups.append(replace(group, offsets=offsets))
     group_failures = (
@@ -203,25 +205,21 @@ async def export_offsets(run: Run) -> Outcome:
 
 
 async def _encode(run: Run, groups: Sequence[ops.CurrentGroup]) -> bytes:
-    from coterie.operations.offset_files import CsvRow, write_csv
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.topic_ids import read_topic_ids
-
     if run.options.format == "csv":
         rows = (
-            CsvRow(each.group_id, at, committed.offset)
+            ops.CsvRow(each.group_id, at, committed.offset)
             for each in groups
             for at, committed in each.committed.items()
         )
-        return write_csv(rows, with_group=len(groups) != 1).encode()
+        return ops.write_csv(rows, with_group=len(groups) != 1).encode()
     cluster = await run.admin.brokers.describe()
     offsets = {each.group_id: each.committed for each in groups}
     topics = {at.topic for each in groups for at in each.committed}
     return ops.write_offsets_file(
         offsets,
-        utc_text(run.io.now_ms()),
+        ops.utc_text(run.io.now_ms()),
         cluster.cluster_id,
-        await read_topic_ids(run.admin, topics),
+        await ops.read_topic_ids(run.admin, topics),
     )
 
 
@@ -412,19 +410,17 @@ def read_scenarios(
     options: argparse.Namespace, cluster_id: str | None
 ) -> Mapping[GroupId, ops.Scenario]:
     """Return the offsets of each selected group of the file. Raises SettingError."""
-    from coterie.operations.offset_files import read_csv, read_exported_topics
-
     text = read_text(options.file)
     scenarios: dict[GroupId, ops.Scenario]
     try:
         if text.lstrip().startswith("{"):
             exported = ops.read_offsets_file(text.encode())
-            ids = read_exported_topics(text.encode(), cluster_id)
+            ids = ops.read_exported_topics(text.encode(), cluster_id)
             scenarios = {
                 each: ops.ToCommits(offsets, ids) for each, offsets in exported.items()
             }
         else:
-            rows = read_csv(text, options.group)
+            rows = ops.read_csv(text, options.group)
             scenarios = {each: ops.ToExact(offsets) for each, offsets in rows.items()}
     except SettingError as error:
         raise SettingError(f"{options.file}: {error}") from error

@@ -113,9 +113,6 @@ def _declare_plan(parser: argparse.ArgumentParser) -> None:
 
 async def write_plan(run: Run) -> Outcome:
     """Plan a change, write it to the plan file, and return its rows."""
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.snapshots import new_id
-
     change = await make_change(run.options.make_plan, run)
     items = ops.items_of(change.planned)
     if not items:
@@ -123,8 +120,8 @@ async def write_plan(run: Run) -> Outcome:
     file = run.options.plan_file
     cluster = await run.admin.brokers.describe()
     plan = ops.Plan(
-        new_id(run.io.clock()),
-        utc_text(run.io.now_ms()),
+        ops.new_id(run.io.clock()),
+        ops.utc_text(run.io.now_ms()),
         cluster.cluster_id,
         items,
         f"coterie {run.options.command}",
@@ -175,12 +172,10 @@ def _declare_apply(parser: argparse.ArgumentParser) -> None:
 
 async def apply(run: Run) -> Outcome:
     """Check the items of a plan file against the cluster; write them with --execute."""
-    from coterie.operations.plan_files import RESULTS_SUFFIX, ResultFile
-
     options = run.options
     plan = ops.read_plan(Path(options.plan_file))
-    result_path = Path(options.results or options.plan_file + RESULTS_SUFFIX)
-    result_file = ResultFile(result_path, plan)
+    result_path = Path(options.results or options.plan_file + ops.RESULTS_SUFFIX)
+    result_file = ops.ResultFile(result_path, plan)
     items = chosen_items(plan, options.item)
     open_items = [each for each in items if not result_file.is_done(each.item_id)]
     checked = await _check(run, plan, open_items)
@@ -294,8 +289,6 @@ def undo(options: argparse.Namespace) -> int:
 
 async def plan_undo(run: Run) -> PlannedChange:
     """Plan to restore the groups of a snapshot. Raises SettingError."""
-    from coterie.operations import undo
-
     options = run.options
     snapshot = ops.read_snapshot(snapshot_directory(options), options.snapshot)
     cluster = await run.admin.brokers.describe()
@@ -305,7 +298,7 @@ async def plan_undo(run: Run) -> PlannedChange:
             f"but this is cluster {cluster.cluster_id}: connect to the other cluster, "
             "or use --force"
         )
-    planned = await undo.plan_undo(run.admin, snapshot, force=options.force)
+    planned = await ops.plan_undo(run.admin, snapshot, force=options.force)
     groups = len(snapshot.groups)
     count = "1 group" if groups == 1 else f"{groups} groups"
     return PlannedChange(
@@ -317,8 +310,6 @@ async def plan_undo(run: Run) -> PlannedChange:
 
 def list_snapshots(options: argparse.Namespace) -> Outcome:
     """Return a row for each snapshot. Raises SettingError."""
-    from coterie.operations import snapshots
-
     directory = snapshot_directory(options)
     return Outcome(
         schema="coterie.groups.undo.list",
@@ -341,7 +332,7 @@ def list_snapshots(options: argparse.Namespace) -> Outcome:
                 "plan_id": each.head.plan_id or None,
                 "cluster_id": each.head.cluster_id,
             }
-            for each in snapshots.list_snapshots(directory)
+            for each in ops.list_snapshots(directory)
         ),
         notes=(f"in {directory}",),
     )

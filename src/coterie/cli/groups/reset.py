@@ -110,31 +110,27 @@ async def plan_reset(run: Run) -> PlannedChange:
 
 
 def _scenario(run: Run) -> ops.Scenario:
-    from coterie.operations import resets
-
     options = run.options
     if options.to_earliest:
-        return resets.ToEarliest()
+        return ops.ToEarliest()
     if options.to_latest:
-        return resets.ToLatest()
+        return ops.ToLatest()
     if options.to_current:
-        return resets.ToCurrent()
+        return ops.ToCurrent()
     if options.to_offset is not None:
-        return resets.ToOffset(options.to_offset)
+        return ops.ToOffset(options.to_offset)
     if options.shift_by is not None:
-        return resets.ShiftBy(options.shift_by)
+        return ops.ShiftBy(options.shift_by)
     if options.to_datetime is not None:
-        return resets.to_datetime(options.to_datetime)
-    return resets.by_duration(options.by_duration, run.io.now_ms())
+        return ops.to_datetime(options.to_datetime)
+    return ops.by_duration(options.by_duration, run.io.now_ms())
 
 
 def _read_csv_offsets(
     file: str, ids: Sequence[GroupId]
 ) -> Mapping[GroupId, ops.ToRows]:
-    from coterie.operations.offset_files import read_csv
-
     try:
-        rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
+        rows = ops.read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
     except SettingError as error:
         raise SettingError(f"{file}: {error}") from error
     missing = [each for each in ids if each not in rows]

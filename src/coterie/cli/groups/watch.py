@@ -4,22 +4,39 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, TypeVar
+import asyncio
+import shutil
+from collections.abc import Coroutine, Iterable, Sequence
+from datetime import datetime, timedelta
+from io import StringIO
+from itertools import count
+from typing import Final, TypeVar
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.durations import duration_of
 from coterie.cli.groups.lag import add_row_options, positive_count
+from coterie.cli.groups.lag_report import (
+    RATE_COLUMNS,
+    Rows,
+    lag_outcome,
+    rollup_columns,
+    rollup_items,
+)
 from coterie.cli.groups.selection import add_selection_options, read_selection
+from coterie.cli.output import emit, terminal
+from coterie.cli.output.emit import ProgressBar
+from coterie.cli.output.outcome import (
+    Column,
+    Exit,
+    Json,
+    Outcome,
+    failed_outcome,
+    printable,
+)
+from coterie.cli.output.tables import cells
+from coterie.cli.output.terminal import RED, folded, has_escapes
 from coterie.errors import CoterieError, SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
-    from datetime import datetime
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.lag_report import Rows
-    from coterie.cli.output.outcome import Column, Exit, Json, Outcome
-    from coterie.operations.lag import GroupLag, GroupLagReport
 
 T = TypeVar("T")
 
@@ -59,11 +76,6 @@ async def watch(run: Run) -> Exit:
 
     It ends after --count measurements, or when stdout is closed.
     """
-    from io import StringIO
-
-    from coterie.cli.output.emit import ProgressBar
-    from coterie.cli.output.terminal import has_escapes
-
     is_screen = run.io.stdout.isatty() and has_escapes()
     if run.options.output == "jsonl" or not is_screen:
         return await _append(run)
@@ -73,12 +85,6 @@ async def watch(run: Run) -> Exit:
 
 async def _append(run: Run) -> Exit:
     """Print one measurement after another."""
-    import asyncio
-    from itertools import count
-
-    from coterie.cli.output import emit
-    from coterie.cli.output.outcome import printable
-
     watcher = _Watcher(run)
     for number in count(1):
         outcome = await watcher.measure()
@@ -111,12 +117,6 @@ class _Redrawn:
     async def watch(self) -> Exit:
         """Watch until --count or a closed stdout ends it, then print the last table in
         full."""
-        import asyncio
-        from itertools import count
-
-        from coterie.cli.output import emit
-        from coterie.cli.output.outcome import Exit
-
         last: Outcome | None = None
         for number in count(1):
             self._pending_since = self._now()
@@ -137,10 +137,6 @@ class _Redrawn:
 
     async def _draw_until_done(self, waiting: Coroutine[None, None, T]) -> T | None:
         """Return what it returns, or None when stdout is closed."""
-        import asyncio
-
-        from coterie.cli.output import emit
-
         task = asyncio.ensure_future(waiting)
         try:
             while emit.write(self._run.io.stdout, [_on_screen(self._frame())]):
@@ -154,8 +150,6 @@ class _Redrawn:
 
     def _keep(self, outcome: Outcome) -> None:
         """Keep a measurement; a failed one leaves the rows of the one before."""
-        from coterie.cli.output import emit
-
         columns = emit.visible_columns(outcome, self._run.options)
         self._pending_since = None
         self._failure = ""
@@ -171,11 +165,6 @@ class _Redrawn:
     def _frame(self) -> list[str]:
         """Return the lines of the screen, one less than the terminal has: the cursor is
         below them."""
-        import shutil
-
-        from coterie.cli.output import emit, terminal
-        from coterie.cli.output.outcome import printable
-
         width, height = shutil.get_terminal_size()
         items = () if self._shown is None else self._shown.items
         groups = "1 group" if len(items) == 1 else f"{len(items)} groups"
@@ -215,11 +204,6 @@ class _Redrawn:
     def _status(self, width: int) -> tuple[str, str]:
         """Return the age of the figures, or since when they are stale and why, and its
         style."""
-        from datetime import timedelta
-
-        from coterie.cli.output.outcome import printable
-        from coterie.cli.output.terminal import RED
-
         reason = self._failure
         pending = self._now() - (self._pending_since or self._now())
         limit_s = max(_PENDING_LEAST_S, 2 * self._run.options.interval)
@@ -240,9 +224,6 @@ def _on_screen(lines: Iterable[str]) -> str:
 
 def _cut(line: str, width: int) -> list[str]:
     """Return the parts of a line that is longer than the screen is wide."""
-    from coterie.cli.output.tables import cells
-    from coterie.cli.output.terminal import folded
-
     return [line] if cells(line) <= width else list(folded(line, width))
 
 
@@ -251,7 +232,7 @@ class _Watcher:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._before: dict[str, GroupLag] = {}
+        self._before: dict[str, ops.GroupLag] = {}
         self._measured_ms = 0
 
     async def measure(self) -> Outcome:
@@ -259,8 +240,6 @@ class _Watcher:
 
         Raises SettingError. After other errors, the next measurement may succeed.
         """
-        from coterie.cli.output.outcome import failed_outcome
-
         try:
             return await self._measure()
         except SettingError:
@@ -269,30 +248,17 @@ class _Watcher:
             return failed_outcome(error)
 
     async def _measure(self) -> Outcome:
-        from coterie.cli.groups.lag_report import (
-            RATE_COLUMNS,
-            lag_outcome,
-            rollup_columns,
-            rollup_items,
-        )
-        from coterie.operations.lag_rollup import (
-            ConsumptionRate,
-            RollupBy,
-            consumption_rate,
-        )
-        from coterie.operations.plan_files import utc_text
-
         now_ms = self._run.io.now_ms()
 
-        def rows_with_rates(report: GroupLagReport) -> Rows:
+        def rows_with_rates(report: ops.GroupLagReport) -> Rows:
             elapsed_ms = now_ms - self._measured_ms
-            rates: dict[Json, ConsumptionRate] = {}
+            rates: dict[Json, ops.ConsumptionRate] = {}
             for group in report.groups:
                 before = self._before.get(group.group_id)
                 rates[group.group_id] = (
-                    consumption_rate(before, group, elapsed_ms)
+                    ops.consumption_rate(before, group, elapsed_ms)
                     if before
-                    else ConsumptionRate()
+                    else ops.ConsumptionRate()
                 )
             self._before = {each.group_id: each for each in report.groups}
             self._measured_ms = now_ms
@@ -302,11 +268,11 @@ class _Watcher:
                     "read_per_s": rates[each["group_id"]].read_per_s,
                     "written_per_s": rates[each["group_id"]].written_per_s,
                     "catch_up_ms": rates[each["group_id"]].catch_up_ms,
-                    "observed_at": utc_text(now_ms),
+                    "observed_at": ops.utc_text(now_ms),
                 }
-                for each in rollup_items(report, RollupBy.GROUP)
+                for each in rollup_items(report, ops.RollupBy.GROUP)
             )
-            return (*rollup_columns(RollupBy.GROUP), *RATE_COLUMNS), items
+            return (*rollup_columns(ops.RollupBy.GROUP), *RATE_COLUMNS), items
 
         selection = read_selection(self._run.options)
         return await lag_outcome(

@@ -170,9 +170,7 @@ async def apply_with_progress(
 
 async def open_snapshot(run: Run, plan_id: str = "") -> ops.SnapshotWriter:
     """Return the writer of the snapshot of this run."""
-    from coterie.operations import snapshots
-
-    return await snapshots.open_snapshot(
+    return await ops.open_snapshot(
         run.admin,
         snapshot_directory(run.options),
         command=f"coterie {run.options.command}",

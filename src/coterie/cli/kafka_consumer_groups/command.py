@@ -11,8 +11,10 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie import client
+from coterie.cli import connect
 from coterie.cli.kafka_consumer_groups.command_line import (
     CommandLine,
     UsageError,
@@ -28,11 +30,11 @@ from coterie.cli.kafka_consumer_groups.report import (
     refusal,
     warning,
 )
+from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
+from coterie.cli.output.emit import write
+from coterie.cli.output.outcome import printable
 from coterie.errors import CoterieError, SettingError
 from coterie.java import re2j_description
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 _NO_EXECUTE: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version "
@@ -91,8 +93,6 @@ def _run_action(line: CommandLine) -> Report:
 
 async def _run_with_client(line: CommandLine) -> Report:
     """Run the action of a command line with a client of its cluster."""
-    from coterie.cli import connect
-
     action = _action(line)
     connection = argparse.Namespace(
         bootstrap_server=line.one("bootstrap-server"),
@@ -109,7 +109,7 @@ async def _run_with_client(line: CommandLine) -> Report:
 
 def _action(
     line: CommandLine,
-) -> Callable[[AdminClient, CommandLine], Awaitable[Report]]:
+) -> Callable[[client.AdminClient, CommandLine], Awaitable[Report]]:
     from coterie.cli.kafka_consumer_groups import delete, describe, reset, tables
 
     if line.has("list"):
@@ -144,10 +144,6 @@ def validate_regex(text: str) -> Report:
 
 def _print(report: Report) -> None:
     """Print the parts in order, so that a terminal shows both streams as one text."""
-    from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
-    from coterie.cli.output.emit import write
-    from coterie.cli.output.outcome import printable
-
     for is_stderr, parts in groupby(report.parts, key=lambda part: part.is_stderr):
         stream = sys.stderr if is_stderr else sys.stdout
         texts = (part.text for part in parts)

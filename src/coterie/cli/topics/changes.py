@@ -72,11 +72,10 @@ async def show_or_write(run: Run, change: TopicChange) -> Outcome:
 async def _send(
     run: Run, change: TopicChange, names: Sequence[TopicName], *, validate_only: bool
 ) -> dict[TopicName, CoterieError]:
-    from coterie.client.admin.results import in_chunks
-
     errors: dict[TopicName, CoterieError] = {}
     done = 0
-    for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+    for start in range(0, len(names), TOPICS_PER_REQUEST):
+        chunk = names[start : start + TOPICS_PER_REQUEST]
         errors |= await change.send(chunk, validate_only)
         done += len(chunk)
         run.progress(done, len(names))

@@ -24,8 +24,6 @@ def _declare_topics(parser: argparse.ArgumentParser) -> None:
 
 async def list_consumers(run: Run) -> Outcome:
     """Return a row for each topic and each group that reads it."""
-    from coterie.operations.selection import reads
-
     topics = tuple(dict.fromkeys(run.options.topics))
     has_readers = False
 
@@ -41,7 +39,7 @@ async def list_consumers(run: Run) -> Outcome:
             _item(topic, each)
             for topic in topics
             for each in report.groups
-            if reads(each, {topic})
+            if ops.reads(each, {topic})
         )
         has_readers = bool(items)
         return columns, items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -90,8 +91,6 @@ def _replication_factor(topic: client.TopicDescription) -> int:
 
 def _uuid_text(topic: client.TopicDescription) -> str | None:
     """Return a topic id as Kafka's tools print it: URL-safe base64 without padding."""
-    from base64 import urlsafe_b64encode
-
     if topic.topic_id is None:
         return None
     return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")

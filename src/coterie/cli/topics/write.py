@@ -82,14 +82,13 @@ def create_topics(options: argparse.Namespace) -> int:
 
 async def _create_topics(run: Run) -> Outcome:
     """Create or validate topics; return a row for each."""
-    from coterie.client.admin.results import in_chunks
-
     options = run.options
     configs = read_configs(options.configs)
     names = list(dict.fromkeys(options.topics))
     items: list[Item] = []
     notes: list[str] = []
-    for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+    for start in range(0, len(names), TOPICS_PER_REQUEST):
+        chunk = names[start : start + TOPICS_PER_REQUEST]
         new = [
             client.NewTopic(
                 name, options.partitions, options.replication_factor, configs

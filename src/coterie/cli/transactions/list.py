@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from coterie import client
+from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.durations import whole_duration_of
 from coterie.cli.output.outcome import (
@@ -194,10 +195,8 @@ exit codes: 0 success, 1 a transactional id does not exist or could not be descr
 def time_text(at_ms: int | None) -> str | None:
     """Return a time in ISO 8601, or as a number after the year 9999; None for an
     unknown one."""
-    from coterie.operations.plan_files import utc_text
-
     try:
-        return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+        return None if at_ms is None or at_ms < 0 else ops.utc_text(at_ms)
     except OverflowError:  # a producer may write any number
         return str(at_ms)
 

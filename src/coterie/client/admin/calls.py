@@ -1,4 +1,4 @@
-"""Calls to the controller, and the nodes of a cluster.
+"""Calls to every node of a cluster, and to the controller.
 
 Rules of this file: a change is retried only when it certainly had no effect: the
 controller could not be reached, or the response was NOT_CONTROLLER. When a response is
@@ -9,37 +9,51 @@ flight is not cut off by the deadline of the whole call but by its own time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
-from coterie.client.admin.groups import Node
-from coterie.client.cluster import Cluster, Deadline, backoff_s
+from coterie.client.admin.results import Results, results_of
+from coterie.client.cluster import Cluster, Deadline, backoff_s, nodes_in
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
-from coterie.errors import ClientError
-from coterie.wire import messages as m
+from coterie.errors import ClientError, CoterieError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
 
 M = TypeVar("M", bound=Message)
+V = TypeVar("V")
 
 
-async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:
-    """Return the brokers of the cluster, sorted by id."""
-    return nodes_in(await cluster.retrying(lambda: cluster.metadata([]), deadline))
+async def ask_nodes(
+    cluster: Cluster,
+    request: Callable[[int], Awaitable[V]],
+    node_ids: Iterable[int] | None = None,
+    *,
+    is_retried: bool = True,
+) -> Results[int, V]:
+    """Send a request to each node, by its id; None means every broker. Return the
+    outcome of each, in order.
 
+    Raises ConnectionLost, RequestTimedOut or ApiError when no broker names the others.
+    """
+    deadline = Deadline(cluster.options)
+    if node_ids is None:
+        metadata = await cluster.retrying(lambda: cluster.metadata([]), deadline)
+        node_ids = (node.node_id for node in nodes_in(metadata))
+    wanted = list(dict.fromkeys(node_ids))
 
-def node_of(cluster: Cluster, node_id: int) -> Node:
-    """Return a coordinator or broker that a response has named."""
-    return Node(node_id, *cluster.address_of(node_id))
+    async def ask(node_id: int) -> V | CoterieError:
+        attempt = partial(request, node_id)
+        try:
+            if is_retried:
+                return await cluster.retrying(attempt, deadline)
+            return await deadline.limit(attempt)
+        except CoterieError as error:
+            return error
 
-
-def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
-    """Return the brokers that a Metadata response names, sorted by id."""
-    brokers = metadata.brokers
-    return tuple(
-        sorted(Node(each.node_id, each.host, each.port, each.rack) for each in brokers)
-    )
+    outcomes = await asyncio.gather(*map(ask, wanted))
+    return results_of(wanted, dict(zip(wanted, outcomes, strict=True)))
 
 
 async def call_controller(

@@ -14,14 +14,8 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.results import (
-    Progress,
-    Results,
-    api_error,
-    in_chunks,
-    results_of,
-)
-from coterie.client.cluster import Cluster, Deadline
+from coterie.client.admin.results import Progress, Results, api_error, results_of
+from coterie.client.cluster import Cluster, Deadline, in_chunks
 from coterie.errors import CoterieError
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType

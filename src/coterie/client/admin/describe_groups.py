@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
-from coterie.client.admin.calls import node_of
 from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
@@ -74,7 +73,7 @@ class DescribeRequests:
 
     async def describe(self, node_id: int, ids: Sequence[GroupId]) -> _Described:
         """Describe groups of any type that one broker coordinates."""
-        node = node_of(self._cluster, node_id)
+        node = self._cluster.node(node_id)
         outcomes = await self._consumer_groups(node, ids)
         rest = [each for each in ids if each not in outcomes]
         if rest:

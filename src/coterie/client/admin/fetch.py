@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
@@ -142,8 +142,9 @@ async def fetch_logs(
     leader, with about `bytes_max` bytes in its response."""
 
     async def ask(
-        node_id: int, own: Mapping[TopicPartition, LogOffset]
+        node_id: int, partitions: Sequence[TopicPartition]
     ) -> Outcomes[TopicPartition, FetchResult]:
+        own = {each: offsets[each] for each in partitions}
         request = _fetch_request(own, bytes_max)
         request.max_wait_ms = _WAIT_MS
         request.min_bytes = 1
@@ -204,7 +205,7 @@ class Records(Family):
         """
 
         async def ask(
-            node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
+            node_id: int, partitions: Sequence[TopicPartition]
         ) -> Outcomes[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
             slots = asyncio.Semaphore(IN_FLIGHT_MAX)
 
@@ -223,7 +224,7 @@ class Records(Family):
             async def of_partition(
                 partition: TopicPartition,
             ) -> Mapping[LogOffset, FirstRecord | None] | CoterieError:
-                offsets = list(own[partition])
+                offsets = list(wanted[partition])
                 found = await asyncio.gather(
                     *(one(partition, each) for each in offsets)
                 )
@@ -234,8 +235,8 @@ class Records(Family):
                     records[offset] = each
                 return records
 
-            outcomes = await asyncio.gather(*map(of_partition, own))
-            return dict(zip(own, outcomes, strict=True))
+            outcomes = await asyncio.gather(*map(of_partition, partitions))
+            return dict(zip(partitions, outcomes, strict=True))
 
         return await send_to_leaders(self._cluster, wanted, ask, progress)
 

@@ -16,12 +16,11 @@ its instance id.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from coterie.client.admin.calls import node_of, nodes_of
+from coterie.client.admin.calls import ask_nodes
 from coterie.client.admin.describe_groups import DescribeRequests
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.group_offsets import GROUP_CODES
@@ -39,7 +38,6 @@ from coterie.client.admin.routing import (
     send_to_coordinator,
     send_to_coordinators,
 )
-from coterie.client.cluster import Deadline
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
@@ -84,7 +82,6 @@ class Groups(Family):
 
         Raises UnsupportedByBroker when a broker is too old for a filter (E28-07).
         """
-        deadline = Deadline(self._cluster.options)
         request = m.ListGroupsRequest(
             states_filter=[each.value for each in states],
             types_filter=[each.value for each in types],
@@ -92,51 +89,43 @@ class Groups(Family):
         wanted = _TYPES if types else _STATES if states else ANY_VERSION
         classic_only: set[int] = set()
 
-        async def list_on(node: Node) -> list[GroupListing] | CoterieError:
-            async def once() -> list[GroupListing]:
-                connection = await self._cluster.connection(node.node_id)
-                version = connection.version_of(m.ListGroupsRequest, wanted)
-                response = await connection.call(
-                    request, m.ListGroupsResponse, wanted=wanted
+        async def list_on(node_id: int) -> list[GroupListing]:
+            connection = await self._cluster.connection(node_id)
+            version = connection.version_of(m.ListGroupsRequest, wanted)
+            response = await connection.call(
+                request, m.ListGroupsResponse, wanted=wanted
+            )
+            if version not in _TYPES and not connection.serves(
+                ApiKey.CONSUMER_GROUP_DESCRIBE
+            ):
+                classic_only.add(node_id)
+            if response.error_code:
+                code = ErrorCode.read(response.error_code)
+                message = f"{connection.address} cannot list its groups: {code.name}"
+                raise ApiError(code, message)
+            return [
+                GroupListing(
+                    each.group_id,
+                    each.protocol_type,
+                    GroupState.read(each.group_state) if version in _STATES else None,
+                    GroupType.read(each.group_type) if version in _TYPES else None,
+                    node_id,
                 )
-                if version not in _TYPES and not connection.serves(
-                    ApiKey.CONSUMER_GROUP_DESCRIBE
-                ):
-                    classic_only.add(node.node_id)
-                if response.error_code:
-                    code = ErrorCode.read(response.error_code)
-                    raise ApiError(code, f"{node} cannot list its groups: {code.name}")
-                return [
-                    GroupListing(
-                        each.group_id,
-                        each.protocol_type,
-                        GroupState.read(each.group_state)
-                        if version in _STATES
-                        else None,
-                        GroupType.read(each.group_type) if version in _TYPES else None,
-                        node.node_id,
-                    )
-                    for each in response.groups
-                ]
+                for each in response.groups
+            ]
 
-            try:
-                return await self._cluster.retrying(once, deadline)
-            except CoterieError as error:
-                if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
-                    raise
-                return error
-
-        nodes = await nodes_of(self._cluster, deadline)
-        outcomes = await asyncio.gather(*map(list_on, nodes))
-        groups: dict[GroupId, GroupListing] = {}
-        errors: dict[int, CoterieError] = {}
-        for node, outcome in zip(nodes, outcomes, strict=True):
-            if isinstance(outcome, CoterieError):
-                errors[node.node_id] = outcome
-            else:
-                groups.update((each.group_id, each) for each in outcome)
+        results = await ask_nodes(self._cluster, list_on)
+        for error in results.errors.values():
+            # Without that filter the list would be incomplete.
+            if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
+                raise error
+        groups = {
+            each.group_id: each
+            for listings in results.values.values()
+            for each in listings
+        }
         listed = tuple(groups[each] for each in sorted(groups))
-        return GroupListings(listed, errors, frozenset(classic_only))
+        return GroupListings(listed, results.errors, frozenset(classic_only))
 
     async def describe(
         self,
@@ -192,7 +181,7 @@ class Groups(Family):
         async def request(
             node_id: int, group_ids: Sequence[GroupId]
         ) -> Outcomes[GroupId, Node]:
-            return dict.fromkeys(group_ids, node_of(self._cluster, node_id))
+            return dict.fromkeys(group_ids, self._cluster.node(node_id))
 
         return await send_to_coordinators(self._cluster, wanted, request)
 

@@ -6,7 +6,7 @@ Each leader gets one request for all of its partitions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -86,7 +86,7 @@ class Logs(Family):
         """
 
         async def ask(
-            node_id: int, specs: Mapping[TopicPartition, OffsetSpec]
+            node_id: int, partitions: Sequence[TopicPartition]
         ) -> Outcomes[TopicPartition, LogOffsetInfo]:
             connection = await self._cluster.connection(node_id)
             least = _ISOLATION_SINCE if committed_only else 0
@@ -94,7 +94,8 @@ class Logs(Family):
             version = connection.version_of(m.ListOffsetsRequest, versions)
             outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
             topics: dict[TopicName, list[m.ListOffsetsPartition]] = defaultdict(list)
-            for partition, spec in specs.items():
+            for partition in partitions:
+                spec = wanted[partition]
                 number = _number(spec)
                 if version < (since := _SINCE.get(spec, 0)):
                     outcomes[partition] = UnsupportedByBroker(
@@ -148,12 +149,14 @@ class Logs(Family):
         """
 
         async def ask(
-            node_id: int, offsets: Mapping[TopicPartition, LogOffset]
+            node_id: int, partitions: Sequence[TopicPartition]
         ) -> Outcomes[TopicPartition, LogOffset]:
             topics: dict[TopicName, list[m.DeleteRecordsPartition]] = defaultdict(list)
-            for (name, index), offset in offsets.items():
-                topics[name].append(
-                    m.DeleteRecordsPartition(partition_index=index, offset=offset)
+            for partition in partitions:
+                topics[partition.topic].append(
+                    m.DeleteRecordsPartition(
+                        partition_index=partition.partition, offset=before[partition]
+                    )
                 )
             request = m.DeleteRecordsRequest(
                 topics=[

@@ -6,7 +6,7 @@ affect other items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -16,7 +16,6 @@ from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 K = TypeVar("K")
-T = TypeVar("T")
 V = TypeVar("V")
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -133,12 +132,6 @@ def api_error(code: int, subject: str, message: str | None = None) -> ApiError:
         return ApiError(read, f"{subject}: {read.name}: {message}")
     explanation = _EXPLANATIONS.get(read) or f"was refused: {read.name}"
     return ApiError(read, f"{subject} {explanation}")
-
-
-def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield the items in order, `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def partition_name(partition: TopicPartition) -> str:

@@ -1,7 +1,7 @@
 """Calls about many groups, transactional ids or partitions: each is sent to its broker.
 
     results = await send_to_coordinators(cluster, group_ids, request)
-    results = await send_to_leaders(cluster, offsets, request)
+    results = await send_to_leaders(cluster, partitions, request)
 
 `request` sends one request to one broker and returns the outcome of each key: a value,
 or the key's error. Keys of one broker are sent together.
@@ -29,7 +29,6 @@ from coterie.client.admin.results import (
     Progress,
     Results,
     api_error,
-    in_chunks,
     partition_name,
 )
 from coterie.client.cluster import (
@@ -38,6 +37,7 @@ from coterie.client.cluster import (
     Cluster,
     Deadline,
     backoff_s,
+    in_chunks,
     is_retriable,
 )
 from coterie.errors import (
@@ -54,14 +54,10 @@ from coterie.wire.error_codes import ErrorCode
 
 K = TypeVar("K")
 V = TypeVar("V")
-W = TypeVar("W")
 T = TypeVar("T")
 
 Outcomes: TypeAlias = Mapping[K, V | CoterieError]
 Request: TypeAlias = Callable[[int, Sequence[K]], Awaitable[Outcomes[K, V]]]
-LeaderRequest: TypeAlias = Callable[
-    [int, Mapping[TopicPartition, W]], Awaitable[Outcomes[TopicPartition, V]]
-]
 
 GROUP_CHUNK: Final = 100
 """Groups in one request to a coordinator: enough to make the round trip negligible,
@@ -118,26 +114,20 @@ class LeaderCache:
 
 async def send_to_leaders(
     cluster: Cluster,
-    wanted: Mapping[TopicPartition, W],
-    request: LeaderRequest[W, V],
+    partitions: Iterable[TopicPartition],
+    request: Request[TopicPartition, V],
     progress: Progress | None = None,
     *,
     cache: LeaderCache | None = None,
 ) -> Results[TopicPartition, V]:
-    """Send requests to the leader of each partition, with what is wanted of it.
+    """Send requests to the leaders of partitions; return the outcome of each.
 
     A partition whose leader is missing or unreachable is retried for `leader_wait_ms`.
     Raises ConnectionLost, RequestTimedOut or ApiError when no broker returns the
     metadata.
     """
-
-    async def of_keys(
-        node_id: int, keys: Sequence[TopicPartition]
-    ) -> Outcomes[TopicPartition, V]:
-        return await request(node_id, {key: wanted[key] for key in keys})
-
     cache = LeaderCache() if cache is None else cache
-    return await _LeaderCall(cluster, wanted, of_keys, progress, cache).run()
+    return await _LeaderCall(cluster, partitions, request, progress, cache).run()
 
 
 class _Call(ABC, Generic[K, V]):
@@ -160,7 +150,6 @@ class _Call(ABC, Generic[K, V]):
         self._values: dict[K, V] = {}
         self._errors: dict[K, CoterieError] = {}
         self._in_flight: dict[int, asyncio.Semaphore] = {}
-        self._deadline = Deadline(cluster.options)
         self._retried: dict[K, CoterieError] = {}  # the last error of a retry
 
     @abstractmethod
@@ -178,8 +167,11 @@ class _Call(ABC, Generic[K, V]):
         """Return the key with its kind, for errors."""
 
     async def run(self) -> Results[K, V]:
-        """Return the outcome of each key, in the order given."""
+        """Return the outcome of each key, in the order given. Raises ClientError when
+        no broker can be reached."""
+        self._deadline = Deadline(self._cluster.options)
         if keys := [key for key in self._wanted if key not in self._errors]:
+            await self._cluster.retrying(self._cluster.connection, self._deadline)
             await self._run(keys, attempt=1)
         return Results(
             {key: self._values[key] for key in self._wanted if key in self._values},
@@ -243,6 +235,8 @@ class _Call(ABC, Generic[K, V]):
         self, errors: Mapping[K, CoterieError], attempt: int
     ) -> None:
         """Retry keys with a retriable error after a backoff; settle the others."""
+        if not errors:
+            return
         unbatched = [
             key
             for key, error in errors.items()
@@ -306,14 +300,12 @@ class _CoordinatorCall(_Call[str, V]):
 
     async def run(self) -> Results[str, V]:
         """Return the outcome of each key, in the order given. An id that a request
-        cannot carry has an error. Raises ClientError when no broker can be reached."""
+        cannot carry has an error."""
         invalid = [key for key in self._wanted if not is_representable(key)]
         code = ErrorCode.INVALID_GROUP_ID
         self._settle(
             {}, {key: ApiError(code, f"{key!r} is not a valid id") for key in invalid}
         )
-        if len(invalid) < len(self._wanted):
-            await self._cluster.retrying(self._cluster.connection, self._deadline)
         return await super().run()
 
     async def _find(

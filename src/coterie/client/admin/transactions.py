@@ -12,7 +12,6 @@ hanging, so an unavailable coordinator is an error and never a hanging transacti
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from coterie.client.admin.calls import node_of, nodes_of
+from coterie.client.admin.calls import ask_nodes
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.groups import Node
 from coterie.client.admin.results import (
@@ -37,7 +36,7 @@ from coterie.client.admin.routing import (
     send_to_leaders,
 )
 from coterie.client.admin.topics import Topics
-from coterie.client.cluster import TRANSACTION, Deadline
+from coterie.client.cluster import TRANSACTION
 from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
@@ -188,7 +187,6 @@ class Transactions(Family):
         (RE2J). Raises UnsupportedByBroker for brokers before Kafka 3.0, before 3.8 for
         `running_ms` (KIP-994) and before 4.1 for `id_pattern` (KIP-1152).
         """
-        deadline = Deadline(self._cluster.options)
         wanted = _PATTERN if id_pattern else _DURATION if running_ms else ANY_VERSION
         request = m.ListTransactionsRequest(
             state_filters=[each.value for each in states],
@@ -197,47 +195,32 @@ class Transactions(Family):
             transactional_id_pattern=id_pattern,
         )
 
-        async def list_on(node: Node) -> list[TransactionListing] | CoterieError:
-            async def once() -> list[TransactionListing]:
-                response = await self._cluster.call(
-                    request,
-                    m.ListTransactionsResponse,
-                    node_id=node.node_id,
-                    wanted=wanted,
+        async def list_on(node_id: int) -> list[TransactionListing]:
+            response = await self._cluster.call(
+                request, m.ListTransactionsResponse, node_id=node_id, wanted=wanted
+            )
+            if response.error_code:
+                code = ErrorCode.read(response.error_code)
+                name = f"{self._cluster.node(node_id)} cannot list transactions"
+                raise ApiError(code, f"{name}: {code.name}")
+            return [
+                TransactionListing(
+                    each.transactional_id,
+                    each.producer_id,
+                    TransactionState.read(each.transaction_state),
+                    node_id,
                 )
-                if response.error_code:
-                    code = ErrorCode.read(response.error_code)
-                    raise ApiError(
-                        code, f"{node} cannot list transactions: {code.name}"
-                    )
-                return [
-                    TransactionListing(
-                        each.transactional_id,
-                        each.producer_id,
-                        TransactionState.read(each.transaction_state),
-                        node.node_id,
-                    )
-                    for each in response.transaction_states
-                ]
+                for each in response.transaction_states
+            ]
 
-            try:
-                return await self._cluster.retrying(once, deadline)
-            except UnsupportedByBroker:
-                raise  # without that filter the list would be incomplete
-            except CoterieError as error:
-                return error
-
-        nodes = await nodes_of(self._cluster, deadline)
-        outcomes = await asyncio.gather(*map(list_on, nodes))
-        listed: list[TransactionListing] = []
-        errors: dict[int, CoterieError] = {}
-        for node, outcome in zip(nodes, outcomes, strict=True):
-            if isinstance(outcome, CoterieError):
-                errors[node.node_id] = outcome
-            else:
-                listed += outcome
+        results = await ask_nodes(self._cluster, list_on)
+        for error in results.errors.values():
+            # Without that filter the list would be incomplete.
+            if isinstance(error, UnsupportedByBroker):
+                raise error
+        listed = [each for own in results.values.values() for each in own]
         listed.sort(key=lambda each: each.transactional_id)
-        return TransactionListings(tuple(listed), errors)
+        return TransactionListings(tuple(listed), results.errors)
 
     async def describe(
         self, transactional_ids: Iterable[str]
@@ -256,7 +239,7 @@ class Transactions(Family):
                 m.DescribeTransactionsResponse,
                 node_id=node_id,
             )
-            node = node_of(self._cluster, node_id)
+            node = self._cluster.node(node_id)
             return {
                 each.transactional_id: api_error(
                     each.error_code, f"transactional id {each.transactional_id}"
@@ -284,7 +267,7 @@ class Transactions(Family):
         transactions (KIP-664). It needs READ on the topic and Kafka 2.8."""
 
         async def ask(
-            node_id: int, wanted: Mapping[TopicPartition, None]
+            node_id: int, wanted: Sequence[TopicPartition]
         ) -> Outcomes[TopicPartition, tuple[ProducerState, ...]]:
             topics: dict[TopicName, list[int]] = defaultdict(list)
             for each in wanted:
@@ -312,9 +295,7 @@ class Transactions(Family):
                     )
             return outcomes
 
-        return await send_to_leaders(
-            self._cluster, dict.fromkeys(partitions), ask, progress
-        )
+        return await send_to_leaders(self._cluster, partitions, ask, progress)
 
     async def find_hanging(
         self,
@@ -376,9 +357,10 @@ class Transactions(Family):
         outcomes: dict[OpenTransaction, CoterieError | None] = {}
 
         async def ask(
-            node_id: int, own: Mapping[TopicPartition, OpenTransaction]
+            node_id: int, partitions: Sequence[TopicPartition]
         ) -> Outcomes[TopicPartition, None]:
-            request = m.WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
+            markers = [_marker(turn[each]) for each in partitions]
+            request = m.WriteTxnMarkersRequest(markers=markers)
             response = await self._cluster.call(
                 request, m.WriteTxnMarkersResponse, node_id=node_id
             )
@@ -389,11 +371,12 @@ class Transactions(Family):
                 for each in topic.partitions
             }
             return {
-                at: _marker_error(code, at) if code else None
-                for at, each in own.items()
-                if (code := codes.get((each.producer_id, *at))) is not None
+                each: _marker_error(code, each) if code else None
+                for each in partitions
+                if (code := codes.get((turn[each].producer_id, *each))) is not None
             }
 
+        turn: dict[TopicPartition, OpenTransaction] = {}
         pending = wanted
         while pending:
             turn = {each.partition: each for each in reversed(pending)}

@@ -94,7 +94,7 @@ class CommitLoad(GroupsLoad):
         return [
             group
             for group, node_id in cached.items()
-            if node_id is not None and self._cluster.address_of(node_id).port == port
+            if node_id is not None and self._cluster.node(node_id).port == port
         ]
 
     async def wait_for_commits(self, within_s: float) -> None:
