@@ -18,15 +18,8 @@ from coterie.cli.command import (
     on_cluster,
     run_on_cluster,
 )
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
 from coterie.errors import CoterieError, SettingError
 
 AclErrors: TypeAlias = "Mapping[client.AclBinding, CoterieError]"
@@ -215,21 +208,21 @@ def read_bindings(options: argparse.Namespace) -> list[client.AclBinding]:
 # Rows.
 
 
-def _columns() -> tuple[Column, ...]:
+def _columns() -> tuple[out.Column, ...]:
     return (
-        Column("resource_type", "RESOURCE"),
-        Column("name", "NAME", role=Role.IDENTITY),
-        Column("pattern", "PATTERN", drop=2),
-        Column("principal", "PRINCIPAL", role=Role.IDENTITY),
-        Column("host", "HOST", role=Role.ID, drop=1),
-        Column("permission", "PERMISSION"),
-        Column("operation", "OPERATION"),
+        out.Column("resource_type", "RESOURCE"),
+        out.Column("name", "NAME", role=out.Role.IDENTITY),
+        out.Column("pattern", "PATTERN", drop=2),
+        out.Column("principal", "PRINCIPAL", role=out.Role.IDENTITY),
+        out.Column("host", "HOST", role=out.Role.ID, drop=1),
+        out.Column("permission", "PERMISSION"),
+        out.Column("operation", "OPERATION"),
     )
 
 
 def _item(
     acl: client.AclBinding, error: CoterieError | None = None, **more: str
-) -> Item:
+) -> out.Item:
     def word(name: str) -> str:
         return name.lower().replace("_", "-")
 
@@ -242,7 +235,7 @@ def _item(
         "permission": word(acl.permission.name),
         "operation": word(acl.operation.name),
         **more,
-        "error": error_item(error),
+        "error": out.error_item(error),
     }
 
 
@@ -257,11 +250,11 @@ async def fetch_acls(run: Run) -> list[client.AclBinding]:
     return sorted(acls, key=lambda acl: (acl.resource_type, acl.name, acl))
 
 
-async def list_acls(run: Run) -> Outcome:
+async def list_acls(run: Run) -> out.Outcome:
     """Return a row for each selected binding."""
     acls = await fetch_acls(run)
-    error = Column("error", "ERROR", is_wide=True, show=show_error)
-    return Outcome(
+    error = out.Column("error", "ERROR", is_wide=True, show=out.show_error)
+    return out.Outcome(
         schema="coterie.acls.list",
         columns=(*_columns(), error),
         items=tuple(map(_item, acls)),
@@ -293,7 +286,7 @@ async def _write_acls(
     write: Callable[[Run, Sequence[client.AclBinding]], Awaitable[AclErrors]],
     done: str,
     run: Run,
-) -> Outcome:
+) -> out.Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
     acls = await plan(run)
@@ -316,14 +309,14 @@ def _write_outcome(
     result: str,
     *notes: str,
     errors: AclErrors | None = None,
-) -> Outcome:
+) -> out.Outcome:
     failed = errors or {}
-    return Outcome(
+    return out.Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=(
             *_columns(),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=not failed, show=show_error),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=not failed, show=out.show_error),
         ),
         items=tuple(
             _item(acl, failed.get(acl), result="failed" if acl in failed else result)

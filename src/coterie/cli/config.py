@@ -11,16 +11,8 @@ from typing import Final
 from coterie import client
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.connect import add_connection_options, read_target
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import emit
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-)
 from coterie.cli.setting_sources import read_sources
 from coterie.client import settings
 from coterie.errors import ClientError, CoterieError, SettingError
@@ -42,18 +34,18 @@ def explain(options: argparse.Namespace) -> int:
             f"warning: {each}" for each in settings.make_target(effective).warnings
         ]
     except SettingError as error:
-        failures.append(Failure.of("setting", "", error))
+        failures.append(out.Failure.of("setting", "", error))
     if options.verbose:
         notes += collected.notes
-    outcome = Outcome(
+    outcome = out.Outcome(
         schema="coterie.config.setting",
         columns=(
-            Column("setting", "SETTING", role=Role.IDENTITY),
-            Column("value", "VALUE", show=_first_line, role=Role.TEXT),
-            Column("source", "SOURCE", role=Role.TEXT, drop=1),
-            Column("written_as", "WRITTEN AS", is_wide=True, role=Role.TEXT),
-            Column("overrides", "OVERRIDES", is_wide=True, role=Role.TEXT),
-            Column("summary", "PURPOSE", is_wide=True, role=Role.TEXT),
+            out.Column("setting", "SETTING", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", show=_first_line, role=out.Role.TEXT),
+            out.Column("source", "SOURCE", role=out.Role.TEXT, drop=1),
+            out.Column("written_as", "WRITTEN AS", is_wide=True, role=out.Role.TEXT),
+            out.Column("overrides", "OVERRIDES", is_wide=True, role=out.Role.TEXT),
+            out.Column("summary", "PURPOSE", is_wide=True, role=out.Role.TEXT),
         ),
         items=tuple(
             _setting_item(name, value, collected.by_key.get(name, [])[:-1])
@@ -67,7 +59,7 @@ def explain(options: argparse.Namespace) -> int:
 
 def _setting_item(
     name: str, effective: settings.SettingValue, overridden: list[settings.SettingValue]
-) -> Item:
+) -> out.Item:
     text, mask = str(effective.value), settings.MASK
     is_secret = not isinstance(effective.value, str) or settings.is_private_key(text)
     return {
@@ -86,7 +78,7 @@ def _setting_item(
     }
 
 
-def _first_line(value: Json) -> str:
+def _first_line(value: out.Json) -> str:
     """Return the first line of a value, because PEM certificates have many."""
     first, *more = str(value).splitlines() or [""]
     return f"{first} ..." if more else first
@@ -125,7 +117,7 @@ def check(options: argparse.Namespace) -> int:
     return emit(asyncio.run(check_brokers(read_target(options))), options)
 
 
-async def check_brokers(target: settings.Target) -> Outcome:
+async def check_brokers(target: settings.Target) -> out.Outcome:
     """Return a row for each broker. Raises SettingError for an invalid address."""
     import asyncio
 
@@ -139,33 +131,37 @@ async def check_brokers(target: settings.Target) -> Outcome:
         items = await asyncio.gather(*(_broker_item(target, each) for each in brokers))
         return _check_outcome(tuple(items), metadata)
     except CoterieError as error:
-        return _check_outcome((), None, Failure.of("cluster", target.bootstrap, error))
+        return _check_outcome(
+            (), None, out.Failure.of("cluster", target.bootstrap, error)
+        )
     finally:
         await cluster.close()
 
 
 def _check_outcome(
-    items: tuple[Item, ...], metadata: m.MetadataResponse | None, *failures: Failure
-) -> Outcome:
-    def milliseconds(value: Json) -> str:
+    items: tuple[out.Item, ...],
+    metadata: m.MetadataResponse | None,
+    *failures: out.Failure,
+) -> out.Outcome:
+    def milliseconds(value: out.Json) -> str:
         return "-" if value is None else f"{value} ms"
 
-    def message(value: Json) -> str:
+    def message(value: out.Json) -> str:
         return str(value["message"]) if isinstance(value, Mapping) else "-"
 
     cluster_id = metadata.cluster_id if metadata else None
-    return Outcome(
+    return out.Outcome(
         schema="coterie.config.broker",
         unit="brokers",
         columns=(
-            Column("node_id", "NODE", role=Role.IDENTITY),
-            Column("address", "ADDRESS", role=Role.IDENTITY),
-            Column("rack", "RACK", is_wide=True),
-            Column("authenticated_as", "AS", role=Role.ID, drop=2),
-            Column("encrypted_by", "ENCRYPTED BY", drop=1),
-            Column("connect_ms", "CONNECT", show=milliseconds, drop=3),
-            Column("round_trip_ms", "ROUND TRIP", show=milliseconds, drop=4),
-            Column("error", "ERROR", show=message, role=Role.TEXT),
+            out.Column("node_id", "NODE", role=out.Role.IDENTITY),
+            out.Column("address", "ADDRESS", role=out.Role.IDENTITY),
+            out.Column("rack", "RACK", is_wide=True),
+            out.Column("authenticated_as", "AS", role=out.Role.ID, drop=2),
+            out.Column("encrypted_by", "ENCRYPTED BY", drop=1),
+            out.Column("connect_ms", "CONNECT", show=milliseconds, drop=3),
+            out.Column("round_trip_ms", "ROUND TRIP", show=milliseconds, drop=4),
+            out.Column("error", "ERROR", show=message, role=out.Role.TEXT),
         ),
         items=items,
         failures=failures,
@@ -177,13 +173,13 @@ def _check_outcome(
 
 async def _broker_item(
     target: settings.Target, broker: m.MetadataResponseBroker
-) -> Item:
+) -> out.Item:
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     address = f"{host}:{broker.port}"
-    measured: dict[str, Json] = dict.fromkeys(
+    measured: dict[str, out.Json] = dict.fromkeys(
         ("authenticated_as", "encrypted_by", "connect_ms", "round_trip_ms")
     )
-    failed: Json = None
+    failed: out.Json = None
     try:
         cluster = client.Cluster(address, target.options)
         started_s = perf_counter()
@@ -194,7 +190,7 @@ async def _broker_item(
         measured["encrypted_by"] = connection.tls_version
         await cluster.close()
     except CoterieError as error:
-        failed = error_item(error)
+        failed = out.error_item(error)
     return {
         "node_id": broker.node_id,
         "address": address,

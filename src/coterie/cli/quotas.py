@@ -17,15 +17,8 @@ from coterie.cli.command import (
     on_cluster,
     run_on_cluster,
 )
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
 from coterie.errors import CoterieError, SettingError
 
 _DEFAULT: Final = "<default>"
@@ -114,13 +107,13 @@ def read_values(options: argparse.Namespace) -> dict[str, float]:
 # Rows.
 
 
-def _columns() -> tuple[Column, ...]:
+def _columns() -> tuple[out.Column, ...]:
     return (
-        Column("user", "USER", role=Role.IDENTITY),
-        Column("client_id", "CLIENT-ID", role=Role.IDENTITY),
-        Column("ip", "IP", role=Role.IDENTITY),
-        Column("quota", "QUOTA", role=Role.IDENTITY),
-        Column("value", "VALUE"),
+        out.Column("user", "USER", role=out.Role.IDENTITY),
+        out.Column("client_id", "CLIENT-ID", role=out.Role.IDENTITY),
+        out.Column("ip", "IP", role=out.Role.IDENTITY),
+        out.Column("quota", "QUOTA", role=out.Role.IDENTITY),
+        out.Column("value", "VALUE"),
     )
 
 
@@ -130,7 +123,7 @@ def _item(
     value: float,
     error: CoterieError | None = None,
     **more: str,
-) -> Item:
+) -> out.Item:
     def text(name: client.QuotaEntityName) -> str | None:
         return name if isinstance(name, str) or name is None else name.value
 
@@ -141,19 +134,19 @@ def _item(
         "quota": key,
         "value": value,
         **more,
-        "error": error_item(error),
+        "error": out.error_item(error),
     }
 
 
 # Commands.
 
 
-async def list_quotas(run: Run) -> Outcome:
+async def list_quotas(run: Run) -> out.Outcome:
     """Return a row for each quota of the selected entities."""
     described = await run.admin.quotas.describe(read_entity(run.options))
     entities = sorted(described.items(), key=lambda each: str(each[0]))
-    error = Column("error", "ERROR", is_wide=True, show=show_error)
-    return Outcome(
+    error = out.Column("error", "ERROR", is_wide=True, show=out.show_error)
+    return out.Outcome(
         schema="coterie.quotas.list",
         columns=(*_columns(), error),
         items=tuple(
@@ -193,7 +186,7 @@ async def _write_quotas(
     plan: Callable[[Run], Awaitable[Mapping[str, float]]],
     done: str,
     run: Run,
-) -> Outcome:
+) -> out.Outcome:
     """Show the planned quotas, or write them; `done` is the word for a written one."""
     values = await plan(run)
     if not values:
@@ -217,15 +210,15 @@ def _write_outcome(
     result: str,
     *notes: str,
     error: CoterieError | None = None,
-) -> Outcome:
+) -> out.Outcome:
     entity = read_entity(run.options)
     word = "failed" if error else result
-    return Outcome(
+    return out.Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=(
             *_columns(),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=error is None, show=show_error),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=error is None, show=out.show_error),
         ),
         items=tuple(
             _item(entity, key, value, error, result=word)

@@ -29,17 +29,8 @@ from coterie.cli.groups.write import (
     repeat_option,
     writes,
 )
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import write
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    printable,
-    show_error,
-)
 from coterie.cli.output.structured import safe_json
 from coterie.errors import ApiError, CoterieError, SettingError
 from coterie.types import GroupId, LogOffset, TopicPartition
@@ -49,7 +40,7 @@ class FetchedOffsets(NamedTuple):
     """The selected groups, each with its selected committed offsets."""
 
     groups: tuple[ops.CurrentGroup, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[out.Failure, ...]
     notes: tuple[str, ...]
 
 
@@ -84,7 +75,7 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
         )
         groups.append(replace(group, offsets=offsets))
     group_failures = (
-        Failure.of("group", each, errors[each]) for each in sorted(errors)
+        out.Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
     others = leave_out(run.options, (*chosen.failures, *group_failures))
     notes = (
@@ -98,22 +89,22 @@ def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
     add_partition_option(parser, "partitions to list")
 
 
-async def list_offsets(run: Run) -> Outcome:
+async def list_offsets(run: Run) -> out.Outcome:
     """Return a row for each committed offset."""
     fetched = await fetch_offsets(run)
     items = tuple(item for each in fetched.groups for item in _items(each))
     has_errors = any(item["error"] for item in items)
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.offsets.list",
         unit="partitions",
         columns=(
-            Column("group_id", "GROUP", role=Role.IDENTITY),
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("committed_offset", "OFFSET"),
-            Column("leader_epoch", "LEADER-EPOCH", drop=1),
-            Column("metadata", "METADATA", role=Role.ID, drop=2),
-            Column("error", "ERROR", is_wide=not has_errors, show=show_error),
+            out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("committed_offset", "OFFSET"),
+            out.Column("leader_epoch", "LEADER-EPOCH", drop=1),
+            out.Column("metadata", "METADATA", role=out.Role.ID, drop=2),
+            out.Column("error", "ERROR", is_wide=not has_errors, show=out.show_error),
         ),
         items=items,
         failures=fetched.failures,
@@ -121,7 +112,7 @@ async def list_offsets(run: Run) -> Outcome:
     )
 
 
-def _items(group: ops.CurrentGroup) -> Iterator[Item]:
+def _items(group: ops.CurrentGroup) -> Iterator[out.Item]:
     for at in sorted({*group.committed, *group.offsets.errors}):
         committed = group.committed.get(at)
         yield {
@@ -131,7 +122,7 @@ def _items(group: ops.CurrentGroup) -> Iterator[Item]:
             "committed_offset": None if committed is None else committed.offset,
             "leader_epoch": None if committed is None else committed.leader_epoch,
             "metadata": None if committed is None else committed.metadata,
-            "error": error_item(group.offsets.errors.get(at)),
+            "error": out.error_item(group.offsets.errors.get(at)),
         }
 
 
@@ -169,7 +160,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(output="table", wide=False)
 
 
-async def export_offsets(run: Run) -> Outcome:
+async def export_offsets(run: Run) -> out.Outcome:
     """Write the selected committed offsets to a file or stdout."""
     fetched = await fetch_offsets(run)
     data = await _encode(run, fetched.groups)
@@ -179,7 +170,9 @@ async def export_offsets(run: Run) -> Outcome:
     elif run.options.format == "json":
         write(stdout, [safe_json(data.decode(), stdout.encoding)])
     elif stdout.isatty():
-        write(stdout, (f"{printable(line)}\n" for line in data.decode().splitlines()))
+        write(
+            stdout, (f"{out.printable(line)}\n" for line in data.decode().splitlines())
+        )
     else:
         write(stdout, [data.decode()])
     count = sum(len(each.committed) for each in fetched.groups)
@@ -188,12 +181,14 @@ async def export_offsets(run: Run) -> Outcome:
     failures = (
         *fetched.failures,
         *(
-            Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
+            out.Failure.of(
+                "offset", f"{each.group_id} {at.topic}-{at.partition}", error
+            )
             for each in fetched.groups
             for at, error in each.offsets.errors.items()
         ),
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.offsets.export",
         columns=(),
         items=(),

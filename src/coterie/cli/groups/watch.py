@@ -25,15 +25,8 @@ from coterie.cli.groups.lag_report import (
 )
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output import emit, terminal
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import ProgressBar
-from coterie.cli.output.outcome import (
-    Column,
-    Exit,
-    Json,
-    Outcome,
-    failed_outcome,
-    printable,
-)
 from coterie.cli.output.tables import cells
 from coterie.cli.output.terminal import RED, folded, has_escapes
 from coterie.errors import CoterieError, SettingError
@@ -71,7 +64,7 @@ def run_watch(options: argparse.Namespace) -> int:
     return run_on_cluster(options, watch)
 
 
-async def watch(run: Run) -> Exit:
+async def watch(run: Run) -> out.Exit:
     """Measure, show and wait in a loop; return the exit code of the last measurement.
 
     It ends after --count measurements, or when stdout is closed.
@@ -83,7 +76,7 @@ async def watch(run: Run) -> Exit:
     return await _Redrawn(run._replace(progress=ProgressBar(StringIO()))).watch()
 
 
-async def _append(run: Run) -> Exit:
+async def _append(run: Run) -> out.Exit:
     """Print one measurement after another."""
     watcher = _Watcher(run)
     for number in count(1):
@@ -91,7 +84,7 @@ async def _append(run: Run) -> Exit:
         run.progress.clear()
         is_open = emit.write(run.io.stdout, emit.render(outcome, run.options, run.io))
         lines = emit.stderr_lines(outcome)
-        emit.write(run.io.stderr, [f"{printable(line)}\n" for line in lines])
+        emit.write(run.io.stderr, [f"{out.printable(line)}\n" for line in lines])
         if number == run.options.count or not is_open:
             break
         await asyncio.sleep(run.options.interval)
@@ -105,19 +98,19 @@ class _Redrawn:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._watcher = _Watcher(run)
-        self._shown: Outcome | None = None
+        self._shown: out.Outcome | None = None
         """The last measurement that did not fail."""
-        self._columns: Sequence[Column] = ()
+        self._columns: Sequence[out.Column] = ()
         self._measured_at: datetime | None = None
         self._failure = ""
         """The reason why the last measurement failed."""
         self._pending_since: datetime | None = None
         """The time when the measurement began that has not ended."""
 
-    async def watch(self) -> Exit:
+    async def watch(self) -> out.Exit:
         """Watch until --count or a closed stdout ends it, then print the last table in
         full."""
-        last: Outcome | None = None
+        last: out.Outcome | None = None
         for number in count(1):
             self._pending_since = self._now()
             outcome = await self._draw_until_done(self._watcher.measure())
@@ -131,9 +124,9 @@ class _Redrawn:
             if not await self._draw_until_done(pause):
                 break
         if last is None:
-            return Exit.OK
+            return out.Exit.OK
         emit.write(self._run.io.stdout, [_FIRST_CELL + _ERASE_BELOW])
-        return Exit(emit.emit(last, self._run.options, self._run.io))
+        return out.Exit(emit.emit(last, self._run.options, self._run.io))
 
     async def _draw_until_done(self, waiting: Coroutine[None, None, T]) -> T | None:
         """Return what it returns, or None when stdout is closed."""
@@ -148,7 +141,7 @@ class _Redrawn:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: out.Outcome) -> None:
         """Keep a measurement; a failed one leaves the rows of the one before."""
         columns = emit.visible_columns(outcome, self._run.options)
         self._pending_since = None
@@ -184,7 +177,7 @@ class _Redrawn:
         ]
         notes = terminal.left_out_note(table.left_out, width)[:1]
         for note in emit.stderr_lines(self._shown):
-            notes += terminal.wrapped(printable(note), width)
+            notes += terminal.wrapped(out.printable(note), width)
         space = height - 1 - len(lines) - len(header)
         notes = notes[: min(_NOTES_MAX, max(0, space - _NOTES_MAX))]
         space -= len(notes)
@@ -212,7 +205,7 @@ class _Redrawn:
         at = self._measured_at
         if reason:
             since = f"stale since {at:%H:%M:%S}" if at else "no measurement yet"
-            return _cut(printable(f"{since} ({reason})"), width)[0], RED
+            return _cut(out.printable(f"{since} ({reason})"), width)[0], RED
         measured = f"measured at {at:%H:%M:%S}" if at else "measuring ..."
         return _cut(measured, width)[0], ""
 
@@ -235,7 +228,7 @@ class _Watcher:
         self._before: dict[str, ops.GroupLag] = {}
         self._measured_ms = 0
 
-    async def measure(self) -> Outcome:
+    async def measure(self) -> out.Outcome:
         """Return a row for each group, with its rates, or a failed outcome.
 
         Raises SettingError. After other errors, the next measurement may succeed.
@@ -245,14 +238,14 @@ class _Watcher:
         except SettingError:
             raise
         except CoterieError as error:
-            return failed_outcome(error)
+            return out.failed_outcome(error)
 
-    async def _measure(self) -> Outcome:
+    async def _measure(self) -> out.Outcome:
         now_ms = self._run.io.now_ms()
 
         def rows_with_rates(report: ops.GroupLagReport) -> Rows:
             elapsed_ms = now_ms - self._measured_ms
-            rates: dict[Json, ops.ConsumptionRate] = {}
+            rates: dict[out.Json, ops.ConsumptionRate] = {}
             for group in report.groups:
                 before = self._before.get(group.group_id)
                 rates[group.group_id] = (

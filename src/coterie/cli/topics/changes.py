@@ -10,15 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.cli.command import EXECUTE_HINT, Run
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Outcome,
-    error_item,
-    show_error,
-)
 from coterie.errors import CoterieError
 from coterie.types import TopicName
 
@@ -29,8 +22,8 @@ TOPICS_PER_REQUEST: Final = 500
 class TopicChange(NamedTuple):
     """A change of some topics, with one row or several for each."""
 
-    columns: Sequence[Column]
-    rows: Sequence[tuple[TopicName, Item]]
+    columns: Sequence[out.Column]
+    rows: Sequence[tuple[TopicName, out.Item]]
     """The topic of each row, and the row without result and error."""
     done: str
     """The result of a written row, as in "deleted"."""
@@ -38,14 +31,14 @@ class TopicChange(NamedTuple):
     send: Callable[[Collection[TopicName], bool], Awaitable[TopicErrors]]
     """A function that writes the change of some topics, or only lets the brokers
     validate it."""
-    failures: Sequence[Failure] = ()
+    failures: Sequence[out.Failure] = ()
     refused: TopicErrors | None = None
     """Topics that are not written."""
     has_validation: bool = True
     notes: Sequence[str] = ()
 
 
-async def show_or_write(run: Run, change: TopicChange) -> Outcome:
+async def show_or_write(run: Run, change: TopicChange) -> out.Outcome:
     """Show the change, or write it with --execute or --yes."""
     options = run.options
     refused = change.refused or {}
@@ -84,19 +77,19 @@ async def _send(
 
 def _outcome(
     run: Run, change: TopicChange, result: str, errors: TopicErrors, *notes: str
-) -> Outcome:
-    return Outcome(
+) -> out.Outcome:
+    return out.Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=(
             *change.columns,
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=not errors, show=show_error),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=not errors, show=out.show_error),
         ),
         items=tuple(
             {
                 **item,
                 "result": "failed" if name in errors else result,
-                "error": error_item(errors.get(name)),
+                "error": out.error_item(errors.get(name)),
             }
             for name, item in change.rows
         ),

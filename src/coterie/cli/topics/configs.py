@@ -15,7 +15,7 @@ from coterie.cli.command import (
     add_execute_options,
     run_on_cluster,
 )
-from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role, show_error
+from coterie.cli.output import outcome as out
 from coterie.cli.topics.changes import TopicChange, TopicErrors, show_or_write
 from coterie.cli.topics.selection import (
     add_config_option,
@@ -44,7 +44,7 @@ def show_configs(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _show_configs)
 
 
-async def _show_configs(run: Run) -> Outcome:
+async def _show_configs(run: Run) -> out.Outcome:
     """Return a row for each configuration."""
     options = run.options
     chosen = await choose_topics(run)
@@ -66,24 +66,24 @@ async def _show_configs(run: Run) -> Outcome:
         for entry in entries
         if has_defaults or not entry.is_default
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topic.config",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("config", "CONFIG", role=Role.IDENTITY),
-            Column("value", "VALUE", role=Role.TEXT),
-            Column("source", "SOURCE"),
-            Column("type", "TYPE", is_wide=True),
-            Column("read_only", "READ-ONLY", is_wide=True),
-            Column("sensitive", "SENSITIVE", is_wide=True),
-            Column("synonyms", "SYNONYMS", is_wide=True, role=Role.TEXT),
-            Column("error", "ERROR", is_wide=True, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("config", "CONFIG", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", role=out.Role.TEXT),
+            out.Column("source", "SOURCE"),
+            out.Column("type", "TYPE", is_wide=True),
+            out.Column("read_only", "READ-ONLY", is_wide=True),
+            out.Column("sensitive", "SENSITIVE", is_wide=True),
+            out.Column("synonyms", "SYNONYMS", is_wide=True, role=out.Role.TEXT),
+            out.Column("error", "ERROR", is_wide=True, show=out.show_error),
         ),
         items=items,
         failures=(
             *chosen.failures,
             *(
-                Failure.of("topic", resource.name, error)
+                out.Failure.of("topic", resource.name, error)
                 for resource, error in described.errors.items()
             ),
         ),
@@ -92,7 +92,7 @@ async def _show_configs(run: Run) -> Outcome:
     )
 
 
-def _config_item(topic: TopicName, entry: client.ConfigEntry) -> Item:
+def _config_item(topic: TopicName, entry: client.ConfigEntry) -> out.Item:
     return {
         "topic": topic,
         "config": entry.name,
@@ -164,7 +164,7 @@ def unset_configs(options: argparse.Namespace) -> int:
 
 async def _change_configs(
     changes: Mapping[str, str | None], done: str, run: Run
-) -> Outcome:
+) -> out.Outcome:
     chosen = await choose_topics(run)
     resources = {
         each: client.ConfigResource(client.ConfigResourceType.TOPIC, each)
@@ -185,10 +185,10 @@ async def _change_configs(
 
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("config", "CONFIG", role=Role.IDENTITY),
-            Column("value", "VALUE", role=Role.TEXT),
-            Column("new_value", "NEW-VALUE", role=Role.TEXT),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("config", "CONFIG", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", role=out.Role.TEXT),
+            out.Column("new_value", "NEW-VALUE", role=out.Role.TEXT),
         ),
         rows=[
             (

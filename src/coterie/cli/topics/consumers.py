@@ -15,14 +15,14 @@ from coterie.cli.groups.lag_report import (
     rollup_columns,
     rollup_items,
 )
-from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role
+from coterie.cli.output import outcome as out
 
 
 def _declare_topics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", metavar="TOPIC", nargs="+", help="topic name")
 
 
-async def list_consumers(run: Run) -> Outcome:
+async def list_consumers(run: Run) -> out.Outcome:
     """Return a row for each topic and each group that reads it."""
     topics = tuple(dict.fromkeys(run.options.topics))
     has_readers = False
@@ -31,7 +31,7 @@ async def list_consumers(run: Run) -> Outcome:
         nonlocal has_readers
         group, *sums = rollup_columns(ops.RollupBy.GROUP)
         columns = (
-            Column("topic", "TOPIC", role=Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             group,
             *(each for each in sums if each.key != "topics"),
         )
@@ -48,7 +48,8 @@ async def list_consumers(run: Run) -> Outcome:
     outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
     described = await run.admin.topics.describe(topics)
     missing = (
-        Failure.of("topic", topic, error) for topic, error in described.errors.items()
+        out.Failure.of("topic", topic, error)
+        for topic, error in described.errors.items()
     )
     outcome = replace(outcome, failures=(*outcome.failures, *missing))
     if has_readers:
@@ -56,7 +57,7 @@ async def list_consumers(run: Run) -> Outcome:
     return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
 
 
-def _item(topic: str, group: ops.GroupLag) -> Item:
+def _item(topic: str, group: ops.GroupLag) -> out.Item:
     """Return the item of one group and one topic, with sums. Members count if they own
     a partition of the topic or subscribed to it by name.
     """

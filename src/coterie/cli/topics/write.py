@@ -15,14 +15,7 @@ from coterie.cli.command import (
     on_cluster,
     run_on_cluster,
 )
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.cli.topics.changes import (
     TOPICS_PER_REQUEST,
     TopicChange,
@@ -80,12 +73,12 @@ def create_topics(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _create_topics)
 
 
-async def _create_topics(run: Run) -> Outcome:
+async def _create_topics(run: Run) -> out.Outcome:
     """Create or validate topics; return a row for each."""
     options = run.options
     configs = read_configs(options.configs)
     names = list(dict.fromkeys(options.topics))
-    items: list[Item] = []
+    items: list[out.Item] = []
     notes: list[str] = []
     for start in range(0, len(names), TOPICS_PER_REQUEST):
         chunk = names[start : start + TOPICS_PER_REQUEST]
@@ -104,14 +97,14 @@ async def _create_topics(run: Run) -> Outcome:
             items.append(item)
             if item["error"]:
                 notes.append(f"error: {error}")
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topics.create",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("replication_factor", "#REPLICAS"),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=not notes, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("replication_factor", "#REPLICAS"),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=not notes, show=out.show_error),
         ),
         items=tuple(items),
         summary={"executed": not options.validate_only, "topics": len(items)},
@@ -124,7 +117,7 @@ def _created_item(
     name: TopicName,
     created: client.CreatedTopic | None,
     error: CoterieError | None,
-) -> Item:
+) -> out.Item:
     options = run.options
     exists = (
         isinstance(error, ApiError)
@@ -141,7 +134,7 @@ def _created_item(
         "partitions": created.partitions if created else None,
         "replication_factor": created.replication_factor if created else None,
         "result": result,
-        "error": error_item(error),
+        "error": out.error_item(error),
     }
 
 
@@ -189,7 +182,7 @@ def delete_topics(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _delete_topics)
 
 
-async def _delete_topics(run: Run) -> Outcome:
+async def _delete_topics(run: Run) -> out.Outcome:
     chosen = await choose_topics(run)
     keys = [key for each in chosen.topics for key in each.all_partitions]
     starts = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.EARLIEST))
@@ -214,9 +207,9 @@ async def _delete_topics(run: Run) -> Outcome:
     which = "this topic" if count == 1 else f"these {count} topics"
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("records", "#RECORDS"),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("records", "#RECORDS"),
         ),
         rows=[
             (
@@ -290,7 +283,7 @@ def alter_topics(options: argparse.Namespace) -> int:
     return on_cluster(_alter_topics)(options)
 
 
-async def _alter_topics(run: Run) -> Outcome:
+async def _alter_topics(run: Run) -> out.Outcome:
     chosen = await choose_topics(run)
     count = run.options.partitions
 
@@ -303,9 +296,9 @@ async def _alter_topics(run: Run) -> Outcome:
 
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("new_partitions", "NEW-#PARTITIONS"),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("new_partitions", "NEW-#PARTITIONS"),
         ),
         rows=[
             (

@@ -16,17 +16,8 @@ from coterie.cli.command import (
     run_on_cluster,
 )
 from coterie.cli.durations import whole_duration_of
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-    show_duration,
-    show_error,
-)
 from coterie.cli.transactions.list import time_text
 from coterie.cli.transactions.producers import choose_partitions, partition_failures
 from coterie.errors import CoterieError, OperationRefused, SettingError
@@ -66,7 +57,7 @@ def find_hanging(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _find_hanging)
 
 
-async def _find_hanging(run: Run) -> Outcome:
+async def _find_hanging(run: Run) -> out.Outcome:
     options = run.options
     partitions, failures = await choose_partitions(run)
     found = await run.admin.transactions.find_hanging(
@@ -80,18 +71,18 @@ async def _find_hanging(run: Run) -> Outcome:
         f"--start-offset {each['start_offset']} --execute"
         for each in items[:1]
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.transactions.find-hanging",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("start_offset", "START-OFFSET"),
-            Column("idle_ms", "IDLE", show=show_duration, drop=3),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
-            Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
-            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("start_offset", "START-OFFSET"),
+            out.Column("idle_ms", "IDLE", show=out.show_duration, drop=3),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+            out.Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+            out.Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
+            out.Column("transactional_id", "TRANSACTIONAL-ID", role=out.Role.IDENTITY),
         ),
         items=items,
         failures=(*failures, *partition_failures(found.errors)),
@@ -101,7 +92,7 @@ async def _find_hanging(run: Run) -> Outcome:
     )
 
 
-def _hanging(run: Run, each: client.HangingTransaction) -> Item:
+def _hanging(run: Run, each: client.HangingTransaction) -> out.Item:
     return {
         **_open(each.transaction),
         "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
@@ -167,7 +158,7 @@ def abort(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _abort)
 
 
-async def _abort(run: Run) -> Outcome:
+async def _abort(run: Run) -> out.Outcome:
     options = run.options
     ((at,), _) = await choose_partitions(run)
     transaction = await _find_open(run, at)
@@ -218,23 +209,23 @@ def _abort_outcome(
     result: str,
     *notes: str,
     error: CoterieError | None = None,
-) -> Outcome:
-    return Outcome(
+) -> out.Outcome:
+    return out.Outcome(
         schema="coterie.transactions.abort",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("start_offset", "START-OFFSET"),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=error is None, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("start_offset", "START-OFFSET"),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=error is None, show=out.show_error),
         ),
         items=(
             {
                 **_open(transaction),
                 "result": "failed" if error else result,
-                "error": error_item(error),
+                "error": out.error_item(error),
             },
         ),
         summary={"executed": result == "aborted", "transactions": 1},
@@ -264,7 +255,7 @@ aborted, 2 usage error
 )
 
 
-def _open(transaction: client.OpenTransaction) -> dict[str, Json]:
+def _open(transaction: client.OpenTransaction) -> dict[str, out.Json]:
     return {
         "topic": transaction.partition.topic,
         "partition": transaction.partition.partition,
