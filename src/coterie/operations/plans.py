@@ -10,12 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coterie import client
-from coterie.errors import (
-    ApiError,
-    CoterieError,
-    OperationRefused,
-    UnsupportedGroupType,
-)
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.hidden_topics import (
     DELETED_UNSEEN,
@@ -54,7 +48,7 @@ class GroupPlan:
     """None when there is nothing to do, and with an error."""
     rows: tuple[ResetRow, ...] = ()
     """The rows for review; a row's error leaves the others in the item."""
-    error: CoterieError | None = None
+    error: client.CoterieError | None = None
     """The reason why the group has no item."""
     warnings: tuple[str, ...] = ()
     """What the rows cannot show, one sentence each."""
@@ -83,7 +77,7 @@ async def plan_offsets(
         if current is not None and current.state.is_active:
             error = _active_group_error(current)
         elif current is not None and not rows and current.description is None:
-            error = ApiError(
+            error = client.ApiError(
                 client.ErrorCode.GROUP_ID_NOT_FOUND,
                 "there is no such group; name partitions to create it",
             )
@@ -188,7 +182,7 @@ async def plan_clone(
         group = _existing(source, await read_current_groups(admin, [source]))
         for error in group.offsets.errors.values():
             raise error
-    except CoterieError as error:
+    except client.CoterieError as error:
         return GroupPlan(destination, error=error)
     commits = {
         at: offset
@@ -198,7 +192,9 @@ async def plan_clone(
     missing = sorted({*topics}.difference(at.topic for at in commits))
     if missing or not commits:
         of_topics = f" of topic {', '.join(missing)}" if missing else ""
-        refusal = OperationRefused(f"group {source} has no offsets{of_topics} to clone")
+        refusal = client.OperationRefused(
+            f"group {source} has no offsets{of_topics} to clone"
+        )
         return GroupPlan(destination, error=refusal)
     (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
     if plan.item is not None:
@@ -230,7 +226,7 @@ async def plan_delete_groups(
                 raise _active_group_error(group)
             for error in group.offsets.errors.values():
                 raise error
-        except CoterieError as error:
+        except client.CoterieError as error:
             plans.append(GroupPlan(group_id, error=error))
             continue
         rows = _deletions(group, group.committed) or (ResetRow(group_id, "", -1),)
@@ -239,11 +235,11 @@ async def plan_delete_groups(
     return await _with_warning(admin, plans, ids, DELETED_UNSEEN)
 
 
-def _active_group_error(group: CurrentGroup) -> ApiError:
+def _active_group_error(group: CurrentGroup) -> client.ApiError:
     what = "stop them, or remove them with `coterie groups remove-members`"
     if group.description is not None and not _can_remove_members(group.description):
         what = "stop them first"
-    return ApiError(
+    return client.ApiError(
         client.ErrorCode.NON_EMPTY_GROUP,
         f"the group has members, its state is {group.state.value}: {what}",
     )
@@ -291,7 +287,7 @@ async def plan_delete_offsets(
             group = _existing(group_id, groups)
             if not group.is_share:
                 _refuse_foreign_members(group)
-        except CoterieError as error:
+        except client.CoterieError as error:
             plans.append(GroupPlan(group_id, error=error))
             continue
         errors = group.offsets.errors
@@ -350,7 +346,7 @@ def _refused_deletions(
     group: CurrentGroup,
     partitions: Iterable[TopicPartition],
     topics: client.Results[TopicName, client.TopicDescription],
-) -> dict[TopicPartition, CoterieError]:
+) -> dict[TopicPartition, client.CoterieError]:
     """Return the offsets that the coordinator would not delete, with the reason."""
     members = () if group.description is None else group.description.members
     subscribed = {
@@ -365,18 +361,18 @@ def _refused_deletions(
             ),
         )
     }
-    refused: dict[TopicPartition, CoterieError] = {}
+    refused: dict[TopicPartition, client.CoterieError] = {}
     for at in partitions:
         topic = topics.values.get(at.topic)
         if at.topic in topics.errors:
             refused[at] = topics.errors[at.topic]
         elif topic is not None and at not in topic.all_partitions:
-            refused[at] = ApiError(
+            refused[at] = client.ApiError(
                 client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {at.topic} has {len(topic.partitions)} partitions",
             )
         elif at.topic in subscribed:
-            refused[at] = ApiError(
+            refused[at] = client.ApiError(
                 client.ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
                 f"a member of {group.group_id} subscribes to topic {at.topic}: stop the"
                 " members first",
@@ -386,7 +382,7 @@ def _refused_deletions(
 
 def _refuse_share_deletion(
     group: CurrentGroup, deleted: Collection[TopicPartition]
-) -> CoterieError | None:
+) -> client.CoterieError | None:
     """Return why offsets of a share group cannot be deleted, if so: they are deleted by
     topic, and only without members (KIP-932)."""
     if group.state.is_active:
@@ -395,7 +391,7 @@ def _refuse_share_deletion(
     kept = [at for at in group.committed if at.topic in topics and at not in deleted]
     if not kept:
         return None
-    return UnsupportedGroupType(
+    return client.UnsupportedGroupType(
         f"{group.group_id} is a share group, whose offsets are deleted by topic: name"
         f" the whole topic, as in --partitions {kept[0].topic}"
     )
@@ -411,11 +407,11 @@ async def plan_remove_members(
     groups = await read_current_groups(admin, [group_id])
     try:
         group = _existing(group_id, groups)
-    except CoterieError as error:
+    except client.CoterieError as error:
         return GroupPlan(group_id, error=error)
     if group.description is not None and not _can_remove_members(group.description):
         kind = group.description.type.value
-        unsupported = UnsupportedGroupType(
+        unsupported = client.UnsupportedGroupType(
             f"{group_id} is a {kind} group, whose members no request can remove: stop"
             " them, or wait until their sessions time out"
         )
@@ -434,7 +430,7 @@ async def plan_remove_members(
         )
     for entry in entries:
         if not any(matches_member(entry, each) for each in current):
-            unknown = ApiError(
+            unknown = client.ApiError(
                 client.ErrorCode.UNKNOWN_MEMBER_ID,
                 f"there is no member {entry.instance_id or entry.member_id!r}: `coterie"
                 f" groups members {group_id}` lists the members",
@@ -449,7 +445,7 @@ def _existing(
 ) -> CurrentGroup:
     group = groups.one(group_id)
     if group.description is None and not group.committed:
-        raise ApiError(
+        raise client.ApiError(
             client.ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"
         )
     return group

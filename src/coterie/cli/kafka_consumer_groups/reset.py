@@ -30,12 +30,6 @@ from coterie.cli.kafka_consumer_groups.report import (
     refusal,
     warning,
 )
-from coterie.errors import (
-    ApiError,
-    CoterieError,
-    OperationRefused,
-    SettingError,
-)
 from coterie.files import decode_text
 from coterie.types import GroupId, LogOffset, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -66,7 +60,9 @@ def read_scenario(line: CommandLine) -> ops.Scenario | Mapping[GroupId, ops.ToRo
         try:
             text = decode_text(Path(path).read_bytes())
         except (OSError, UnicodeError) as failure:
-            raise SettingError(f"Unable to read file {path}: {failure}") from failure
+            raise client.SettingError(
+                f"Unable to read file {path}: {failure}"
+            ) from failure
         plan = ops.read_csv(text, groups[0] if len(groups) == 1 else None)
         return {group_id: ops.ToRows(offsets) for group_id, offsets in plan.items()}
     if (offset := line.number("to-offset")) is not None:
@@ -87,7 +83,7 @@ async def reset_offsets(admin: client.AdminClient, line: CommandLine) -> Report:
     """Run `--reset-offsets`."""
     try:
         chosen = read_scenario(line)
-    except SettingError as failure:
+    except client.SettingError as failure:
         return error(str(failure))
     group_ids, report = await selected_groups(admin, line)
     refused = await other_types(admin, group_ids)
@@ -122,7 +118,7 @@ async def _reset_one(
     report = _describe_plan(reset, scenario)
     if not report.failed and line.has("execute"):
         report += await _write(admin, reset)
-    if report.failed and not isinstance(reset.error, OperationRefused):
+    if report.failed and not isinstance(reset.error, client.OperationRefused):
         return report, None
     offsets = {row.at: row.new.offset for row in reset.rows if row.new is not None}
     return report, offsets
@@ -152,7 +148,7 @@ def _results(planned: Mapping[GroupId, Offsets], line: CommandLine) -> str:
 def _describe_plan(reset: ops.GroupReset, scenario: ops.Scenario) -> Report:
     """Return the notes on a group's plan; failed when it must not be written."""
     failure = reset.error
-    if isinstance(failure, OperationRefused):
+    if isinstance(failure, client.OperationRefused):
         return error(str(failure))
     if failure is not None:
         return _group_error(reset.group_id, failure)
@@ -195,20 +191,22 @@ def _describe_failed_rows(
     row = failed_rows[0]
     failure = row.error
     assert failure is not None, "only rows with an error are given"
-    if isinstance(scenario, ops.ShiftBy) and isinstance(failure, OperationRefused):
+    if isinstance(scenario, ops.ShiftBy) and isinstance(
+        failure, client.OperationRefused
+    ):
         return refusal(_NO_COMMIT.format(row.at) + "\n")
-    code = failure.code if isinstance(failure, ApiError) else None
+    code = failure.code if isinstance(failure, client.ApiError) else None
     what = _PARTITION_ERRORS.get(code)
     if what is None or row.partition == _NO_PARTITION:
         return _group_error(row.group_id, failure)
     names = ",".join(
         f"{each.topic}-{each.partition}"
         for each in failed_rows
-        if isinstance(each.error, ApiError) and each.error.code == code
+        if isinstance(each.error, client.ApiError) and each.error.code == code
     )
     text = f'The partitions "{names}" {what}'
     return error(f"Offsets of consumer group '{row.group_id}' are not reset: {text}")
 
 
-def _group_error(group_id: GroupId, failure: CoterieError) -> Report:
+def _group_error(group_id: GroupId, failure: client.CoterieError) -> Report:
     return error(f"Offsets of consumer group '{group_id}' are not reset: {failure}")
