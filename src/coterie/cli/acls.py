@@ -9,15 +9,7 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from coterie import client
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    EXECUTE_HINT,
-    Command,
-    Run,
-    add_execute_options,
-    on_cluster,
-    run_on_cluster,
-)
+from coterie.cli import command
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
 from coterie.errors import CoterieError, SettingError
@@ -242,7 +234,7 @@ def _item(
 # Commands.
 
 
-async def fetch_acls(run: Run) -> list[client.AclBinding]:
+async def fetch_acls(run: command.Run) -> list[client.AclBinding]:
     """Fetch the selected bindings, each once, in order of their resources."""
     acls: set[client.AclBinding] = set()
     for each in read_filters(run.options):
@@ -250,7 +242,7 @@ async def fetch_acls(run: Run) -> list[client.AclBinding]:
     return sorted(acls, key=lambda acl: (acl.resource_type, acl.name, acl))
 
 
-async def list_acls(run: Run) -> out.Outcome:
+async def list_acls(run: command.Run) -> out.Outcome:
     """Return a row for each selected binding."""
     acls = await fetch_acls(run)
     error = out.Column("error", "ERROR", is_wide=True, show=out.show_error)
@@ -262,7 +254,7 @@ async def list_acls(run: Run) -> out.Outcome:
     )
 
 
-LIST: Final = Command(
+LIST: Final = command.Command(
     description="List ACLs.",
     examples="""\
 examples:
@@ -276,16 +268,16 @@ examples:
 exit codes: 0 success, 1 the cluster is unavailable or does not return ACLs, 2 usage
 error
 """,
-    options=(_declare_filter, *CLUSTER_OPTIONS),
-    run=on_cluster(list_acls),
+    options=(_declare_filter, *command.CLUSTER_OPTIONS),
+    run=command.on_cluster(list_acls),
 )
 
 
 async def _write_acls(
-    plan: Callable[[Run], Awaitable[Sequence[client.AclBinding]]],
-    write: Callable[[Run, Sequence[client.AclBinding]], Awaitable[AclErrors]],
+    plan: Callable[[command.Run], Awaitable[Sequence[client.AclBinding]]],
+    write: Callable[[command.Run, Sequence[client.AclBinding]], Awaitable[AclErrors]],
     done: str,
-    run: Run,
+    run: command.Run,
 ) -> out.Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
@@ -293,7 +285,7 @@ async def _write_acls(
     if not acls:
         return _write_outcome(run, acls, "planned", "there is nothing to do")
     if not (run.options.execute or run.options.yes):
-        return _write_outcome(run, acls, "planned", EXECUTE_HINT)
+        return _write_outcome(run, acls, "planned", command.EXECUTE_HINT)
     preview = _write_outcome(run, acls, "planned")
     check_columns(preview, run.options)
     if not run.options.yes and is_interactive(run.io):
@@ -304,7 +296,7 @@ async def _write_acls(
 
 
 def _write_outcome(
-    run: Run,
+    run: command.Run,
     acls: Sequence[client.AclBinding],
     result: str,
     *notes: str,
@@ -327,7 +319,7 @@ def _write_outcome(
     )
 
 
-async def _plan_add(run: Run) -> Sequence[client.AclBinding]:
+async def _plan_add(run: command.Run) -> Sequence[client.AclBinding]:
     return read_bindings(run.options)
 
 
@@ -335,14 +327,16 @@ def add_acls(options: argparse.Namespace) -> int:
     """Show the bindings that the options describe, or add them. Raises SettingError."""
     read_bindings(options)  # Report a usage error before connecting.
     work = partial(_write_acls, _plan_add, _create_acls, "added")
-    return run_on_cluster(options, work)
+    return command.run_on_cluster(options, work)
 
 
-async def _create_acls(run: Run, acls: Sequence[client.AclBinding]) -> AclErrors:
+async def _create_acls(
+    run: command.Run, acls: Sequence[client.AclBinding]
+) -> AclErrors:
     return (await run.admin.acls.create(acls)).errors
 
 
-ADD: Final = Command(
+ADD: Final = command.Command(
     description="""\
 Add ACLs that allow or deny operations. Without --execute, the change is only shown.
 
@@ -360,12 +354,14 @@ examples:
 
 exit codes: 0 success, 1 a binding could not be added, 2 usage error
 """,
-    options=(_declare_binding, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_binding, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=add_acls,
 )
 
 
-async def _delete_acls(run: Run, acls: Sequence[client.AclBinding]) -> AclErrors:
+async def _delete_acls(
+    run: command.Run, acls: Sequence[client.AclBinding]
+) -> AclErrors:
     # One exact filter per binding, so that a binding added since the preview is kept.
     by_filter = {
         client.AclBindingFilter(
@@ -388,7 +384,7 @@ async def _delete_acls(run: Run, acls: Sequence[client.AclBinding]) -> AclErrors
     return errors
 
 
-REMOVE: Final = Command(
+REMOVE: Final = command.Command(
     description="Remove ACLs. Without --execute, the change is only shown.",
     examples="""\
 examples:
@@ -401,6 +397,6 @@ examples:
 
 exit codes: 0 success, 1 a binding could not be removed, 2 usage error
 """,
-    options=(_declare_filter, add_execute_options, *CLUSTER_OPTIONS),
-    run=on_cluster(partial(_write_acls, fetch_acls, _delete_acls, "removed")),
+    options=(_declare_filter, command.add_execute_options, *command.CLUSTER_OPTIONS),
+    run=command.on_cluster(partial(_write_acls, fetch_acls, _delete_acls, "removed")),
 )

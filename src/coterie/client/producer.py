@@ -20,15 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
+from coterie.client.admin import routing
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.admin.results import api_error, partition_name
-from coterie.client.admin.routing import (
-    UNKNOWN_TRIES,
-    LeaderCache,
-    Outcomes,
-    send_to_leaders,
-    topics_of,
-)
 from coterie.client.cluster import Cluster, Deadline, backoff_s
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.types import LogOffset, TopicName, TopicPartition
@@ -117,7 +111,7 @@ class Producer:
     ) -> None:
         self._cluster = cluster
         self._options = options or ProducerOptions()
-        self._cache = LeaderCache(wait_ms=cluster.options.api_timeout_ms)
+        self._cache = routing.LeaderCache(wait_ms=cluster.options.api_timeout_ms)
         self._identity = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
         # A random start: commands that produce one record each use all partitions.
@@ -140,7 +134,7 @@ class Producer:
         while queues:
             first = {key: batches[0] for key, batches in queues.items()}
             encoded = {key: self._encode(key, own) for key, own in first.items()}
-            results = await send_to_leaders(
+            results = await routing.send_to_leaders(
                 self._cluster, encoded, partial(self._send, encoded), cache=self._cache
             )
             for key, batch in first.items():
@@ -209,10 +203,12 @@ class Producer:
         if known is not None and known.partitions and not known.error_code:
             return known
         deadline = Deadline(self._cluster.options)
-        for attempt in range(UNKNOWN_TRIES):
+        for attempt in range(routing.UNKNOWN_TRIES):
             if attempt:
                 await asyncio.sleep(backoff_s(self._cluster.options, attempt))
-            self._cache.topics |= await topics_of(self._cluster, deadline, [topic])
+            self._cache.topics |= await routing.topics_of(
+                self._cluster, deadline, [topic]
+            )
             known = self._cache.topics.get(topic)
             if known is not None and not ErrorCode.read(known.error_code).retriable:
                 break
@@ -254,7 +250,7 @@ class Producer:
         batches: Mapping[TopicPartition, bytes],
         node_id: int,
         keys: Sequence[TopicPartition],
-    ) -> Outcomes[TopicPartition, LogOffset]:
+    ) -> routing.Outcomes[TopicPartition, LogOffset]:
         """Send one request with a batch for each partition; return the offsets of their
         first records, -1 when a broker no longer knows that of a duplicate."""
         options = self._options

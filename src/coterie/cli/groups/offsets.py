@@ -11,26 +11,10 @@ from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.connect import add_connection_options
+from coterie.cli.groups import selection, write
 from coterie.cli.groups.change_rows import PlannedChange
-from coterie.cli.groups.selection import (
-    add_partition_option,
-    add_selection_options,
-    choose_groups,
-    create_file,
-    leave_out,
-    left_out_note,
-    left_out_topics,
-    read_scope,
-    read_text,
-)
-from coterie.cli.groups.write import (
-    WRITE_OPTIONS,
-    kafka_command,
-    repeat_option,
-    writes,
-)
+from coterie.cli.output import emit
 from coterie.cli.output import outcome as out
-from coterie.cli.output.emit import write
 from coterie.cli.output.structured import safe_json
 from coterie.errors import ApiError, CoterieError, SettingError
 from coterie.types import GroupId, LogOffset, TopicPartition
@@ -46,8 +30,8 @@ class FetchedOffsets(NamedTuple):
 
 async def fetch_offsets(run: Run) -> FetchedOffsets:
     """Fetch the selected committed offsets of the selected groups."""
-    scope = read_scope(run.options)
-    chosen = await choose_groups(run)
+    scope = selection.read_scope(run.options)
+    chosen = await selection.choose_groups(run)
     results = await ops.read_current_groups(run.admin, chosen.ids)
     errors: dict[GroupId, CoterieError] = dict(results.errors)
     groups = []
@@ -77,16 +61,16 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
     group_failures = (
         out.Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
-    others = leave_out(run.options, (*chosen.failures, *group_failures))
+    others = selection.leave_out(run.options, (*chosen.failures, *group_failures))
     notes = (
-        *await left_out_topics(run.admin, [each.group_id for each in groups]),
-        *left_out_note(others.ids),
+        *await selection.left_out_topics(run.admin, [each.group_id for each in groups]),
+        *selection.left_out_note(others.ids),
     )
     return FetchedOffsets(tuple(groups), others.kept, notes)
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
-    add_partition_option(parser, "partitions to list")
+    selection.add_partition_option(parser, "partitions to list")
 
 
 async def list_offsets(run: Run) -> out.Outcome:
@@ -141,13 +125,17 @@ examples:
 
 exit codes: 0 success, 1 something could not be read, 2 usage error
 """,
-    options=(add_selection_options, _declare_listed_partitions, *CLUSTER_OPTIONS),
+    options=(
+        selection.add_selection_options,
+        _declare_listed_partitions,
+        *CLUSTER_OPTIONS,
+    ),
     run=on_cluster(list_offsets),
 )
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
-    add_partition_option(parser, "partitions to export")
+    selection.add_partition_option(parser, "partitions to export")
     parser.add_argument(
         "--format",
         choices=("json", "csv"),
@@ -166,15 +154,15 @@ async def export_offsets(run: Run) -> out.Outcome:
     data = await _encode(run, fetched.groups)
     stdout = run.io.stdout
     if run.options.to != "-":
-        create_file(run.options.to, data)
+        selection.create_file(run.options.to, data)
     elif run.options.format == "json":
-        write(stdout, [safe_json(data.decode(), stdout.encoding)])
+        emit.write(stdout, [safe_json(data.decode(), stdout.encoding)])
     elif stdout.isatty():
-        write(
+        emit.write(
             stdout, (f"{out.printable(line)}\n" for line in data.decode().splitlines())
         )
     else:
-        write(stdout, [data.decode()])
+        emit.write(stdout, [data.decode()])
     count = sum(len(each.committed) for each in fetched.groups)
     offsets = "1 offset" if count == 1 else f"{count} offsets"
     groups = "1 group" if len(fetched.groups) == 1 else f"{len(fetched.groups)} groups"
@@ -237,30 +225,30 @@ examples:
 
 exit codes: 0 success, 1 something could not be read, 2 usage error
 """,
-    options=(add_selection_options, _declare_export, add_connection_options),
+    options=(selection.add_selection_options, _declare_export, add_connection_options),
     run=on_cluster(export_offsets),
 )
 
 
 def declare_delete(parser: argparse.ArgumentParser) -> None:
     """Declare the groups and the partitions."""
-    add_selection_options(parser)
-    add_partition_option(parser, "partitions to delete, required")
+    selection.add_selection_options(parser)
+    selection.add_partition_option(parser, "partitions to delete, required")
 
 
 async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete committed offsets of the selected groups."""
-    scope = read_scope(run.options)
+    scope = selection.read_scope(run.options)
     if scope is None:
         raise SettingError(
             "no partitions are selected; name some with --partitions or --topic, or"
             " delete the whole group with `coterie groups delete`"
         )
-    chosen = await choose_groups(run)
+    chosen = await selection.choose_groups(run)
     planned = await ops.plan_delete_offsets(run.admin, chosen.ids, scope)
-    topics = repeat_option("--topic", map(str, scope))
+    topics = write.repeat_option("--topic", map(str, scope))
     commands = (
-        kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
+        write.kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
         for each in chosen.ids
     )
     return PlannedChange(planned, chosen.failures, chosen.summary, tuple(commands))
@@ -284,8 +272,8 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be deleted, 2 usage error
 """,
-    options=(declare_delete, *WRITE_OPTIONS),
-    run=writes(plan_delete),
+    options=(declare_delete, *write.WRITE_OPTIONS),
+    run=write.writes(plan_delete),
 )
 
 
@@ -313,7 +301,7 @@ async def plan_set(run: Run) -> PlannedChange:
     )
     count = "1 offset" if len(offsets) == 1 else f"{len(offsets)} offsets"
     commands = (
-        kafka_command(
+        write.kafka_command(
             options,
             *("--reset-offsets", "--group", options.group),
             *("--topic", f"{at.topic}:{at.partition}", "--to-offset", str(offset)),
@@ -362,8 +350,8 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be set, 2 usage error
 """,
-    options=(declare_set, *WRITE_OPTIONS),
-    run=writes(plan_set),
+    options=(declare_set, *write.WRITE_OPTIONS),
+    run=write.writes(plan_set),
 )
 
 
@@ -392,12 +380,12 @@ async def plan_import(run: Run) -> PlannedChange:
     scenarios = read_scenarios(options, cluster.cluster_id)
     planned = await ops.plan_offsets(run.admin, ops.Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
-    groups = repeat_option("--group", scenarios)
+    groups = write.repeat_option("--group", scenarios)
     command = ("--reset-offsets", *groups, "--from-file", "offsets.csv", "--execute")
     return PlannedChange(
         planned,
         summary=f"offsets of {count} are in {options.file}",
-        kafka_commands=(kafka_command(options, *command),),
+        kafka_commands=(write.kafka_command(options, *command),),
     )
 
 
@@ -405,7 +393,7 @@ def read_scenarios(
     options: argparse.Namespace, cluster_id: str | None
 ) -> Mapping[GroupId, ops.Scenario]:
     """Return the offsets of each selected group of the file. Raises SettingError."""
-    text = read_text(options.file)
+    text = selection.read_text(options.file)
     scenarios: dict[GroupId, ops.Scenario]
     try:
         if text.lstrip().startswith("{"):
@@ -453,6 +441,6 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be set, 2 usage error
 """,
-    options=(declare_import, *WRITE_OPTIONS),
-    run=writes(plan_import),
+    options=(declare_import, *write.WRITE_OPTIONS),
+    run=write.writes(plan_import),
 )

@@ -15,14 +15,8 @@ from typing import Final, TypeVar
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.durations import duration_of
+from coterie.cli.groups import lag_report
 from coterie.cli.groups.lag import add_row_options, positive_count
-from coterie.cli.groups.lag_report import (
-    RATE_COLUMNS,
-    Rows,
-    lag_outcome,
-    rollup_columns,
-    rollup_items,
-)
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output import emit, terminal
 from coterie.cli.output import outcome as out
@@ -243,7 +237,7 @@ class _Watcher:
     async def _measure(self) -> out.Outcome:
         now_ms = self._run.io.now_ms()
 
-        def rows_with_rates(report: ops.GroupLagReport) -> Rows:
+        def rows_with_rates(report: ops.GroupLagReport) -> lag_report.Rows:
             elapsed_ms = now_ms - self._measured_ms
             rates: dict[out.Json, ops.ConsumptionRate] = {}
             for group in report.groups:
@@ -263,12 +257,15 @@ class _Watcher:
                     "catch_up_ms": rates[each["group_id"]].catch_up_ms,
                     "observed_at": ops.utc_text(now_ms),
                 }
-                for each in rollup_items(report, ops.RollupBy.GROUP)
+                for each in lag_report.rollup_items(report, ops.RollupBy.GROUP)
             )
-            return (*rollup_columns(ops.RollupBy.GROUP), *RATE_COLUMNS), items
+            return (
+                *lag_report.rollup_columns(ops.RollupBy.GROUP),
+                *lag_report.RATE_COLUMNS,
+            ), items
 
         selection = read_selection(self._run.options)
-        return await lag_outcome(
+        return await lag_report.lag_outcome(
             self._run, selection, "coterie.groups.watch", rows_with_rates
         )
 

@@ -15,13 +15,7 @@ from typing import Final
 
 from coterie import client
 from coterie.cli import connect
-from coterie.cli.kafka_consumer_groups.command_line import (
-    CommandLine,
-    UsageError,
-    check_actions,
-    check_combinations,
-    parse,
-)
+from coterie.cli.kafka_consumer_groups import command_line
 from coterie.cli.kafka_consumer_groups.options import TIMEOUT_MS, usage
 from coterie.cli.kafka_consumer_groups.report import (
     Report,
@@ -57,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> Report:
     report = Report()
     try:
-        line = parse(words)
+        line = command_line.parse(words)
         if line.has("help"):
             return output(usage())
         if not words:
@@ -66,16 +60,16 @@ def _run(words: Sequence[str]) -> Report:
             from importlib.metadata import version
 
             return output(f"{version('coterie')}\n")
-        check_actions(line)
+        command_line.check_actions(line)
         if line.has("reset-offsets") and not line.has("dry-run", "execute"):
             report = warning(_NO_EXECUTE)
-        check_combinations(line)
+        command_line.check_combinations(line)
         return report + _run_action(line)
-    except UsageError as failure:
+    except command_line.UsageError as failure:
         return report + refusal(f"{failure}\n\n{usage()}")
 
 
-def _run_action(line: CommandLine) -> Report:
+def _run_action(line: command_line.CommandLine) -> Report:
     """Run the action of a valid command line. Raises UsageError."""
     try:
         if line.has("validate-regex"):
@@ -83,7 +77,7 @@ def _run_action(line: CommandLine) -> Report:
         import asyncio
 
         return asyncio.run(_run_with_client(line))
-    except UsageError:
+    except command_line.UsageError:
         raise
     except SettingError as failure:
         return refusal(f"{failure}\n")
@@ -91,7 +85,7 @@ def _run_action(line: CommandLine) -> Report:
         return error(f"Executing consumer group command failed due to {failure}")
 
 
-async def _run_with_client(line: CommandLine) -> Report:
+async def _run_with_client(line: command_line.CommandLine) -> Report:
     """Run the action of a command line with a client of its cluster."""
     action = _action(line)
     connection = argparse.Namespace(
@@ -108,8 +102,8 @@ async def _run_with_client(line: CommandLine) -> Report:
 
 
 def _action(
-    line: CommandLine,
-) -> Callable[[client.AdminClient, CommandLine], Awaitable[Report]]:
+    line: command_line.CommandLine,
+) -> Callable[[client.AdminClient, command_line.CommandLine], Awaitable[Report]]:
     from coterie.cli.kafka_consumer_groups import delete, describe, reset, tables
 
     if line.has("list"):

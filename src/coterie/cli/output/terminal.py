@@ -22,15 +22,8 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Final, NamedTuple, Self, TextIO
 
+from coterie.cli.output import tables
 from coterie.cli.output.outcome import Column, Item, Role
-from coterie.cli.output.tables import (
-    align,
-    cell_texts,
-    cells,
-    cells_of_each,
-    encodable,
-    is_number,
-)
 
 BOLD: Final = "\x1b[1m"
 RED: Final = "\x1b[31m"
@@ -90,18 +83,18 @@ class _Lane:
     @classmethod
     def of(cls, column: Column, texts: Sequence[str], is_right: bool) -> Self:
         """Return the column with its natural width."""
-        sizes = [cells(each) for each in texts]
-        widest = max([cells(column.title), *sizes])
+        sizes = [tables.cells(each) for each in texts]
+        widest = max([tables.cells(column.title), *sizes])
         return cls(column, (column.title,), texts, sizes, is_right, widest, widest)
 
     @property
     def title_width(self) -> int:
-        return max(map(cells, self.title))
+        return max(map(tables.cells, self.title))
 
     def with_broken_title(self) -> _Lane:
         first, hyphen, last = self.column.title.rpartition("-")
         title = (first + hyphen, last) if hyphen else (self.column.title,)
-        widest = max([*map(cells, title), *self.sizes])
+        widest = max([*map(tables.cells, title), *self.sizes])
         return replace(self, title=title, widest=widest, least=widest)
 
     def flexible(self) -> _Lane:
@@ -200,18 +193,18 @@ def lay_out(
     encoding: str | None = None,
 ) -> TerminalTable:
     """Return a table that is at most `width` cells wide, where this is possible."""
-    rows = cell_texts(columns, items, encoding)
+    rows = tables.cell_texts(columns, items, encoding)
     lanes = [
         _Lane.of(
             _as_identity(column) if at == 0 else column,
             [row[at] for row in rows],
-            is_number(column, items),
+            tables.is_number(column, items),
         )
         for at, column in enumerate(columns)
     ]
     lanes, left_out = _fitted(lanes, width)
     widths = _narrowed(lanes, width)
-    ellipsis = encodable("…", encoding)
+    ellipsis = tables.encodable("…", encoding)
     ellipsis = ellipsis if len(ellipsis) == 1 else "..."
     rows_of_lines = []
     above: list[str] = []
@@ -226,7 +219,7 @@ def lay_out(
 
 def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
     titles = [
-        (lane.column.title,) if cells(lane.column.title) <= width else lane.title
+        (lane.column.title,) if tables.cells(lane.column.title) <= width else lane.title
         for lane, width in zip(lanes, widths, strict=True)
     ]
     height = max(map(len, titles))
@@ -312,7 +305,7 @@ def _narrowed(lanes: Sequence[_Lane], width: int) -> list[int]:
     for at, lane in enumerate(lanes):
         if lane.column.role is Role.TEXT:
             parts = (part for each in lane.texts for part in wrapped(each, widths[at]))
-            widths[at] = max(lane.title_width, *map(cells, parts))
+            widths[at] = max(lane.title_width, *map(tables.cells, parts))
     return widths
 
 
@@ -343,11 +336,11 @@ def _lines_above(
     ]
     for text, at in zip(names, identities, strict=False):
         begin = begins[at]
-        is_taken = bool(lines[-1]) and cells(lines[-1] + _GAP) > begin
-        if is_taken or begin + cells(text) > width:
+        is_taken = bool(lines[-1]) and tables.cells(lines[-1] + _GAP) > begin
+        if is_taken or begin + tables.cells(text) > width:
             lines.append("")
-            begin = min(begin, max(len(_GAP) * bool(begin), width - cells(text)))
-        lines[-1] = align(lines[-1], begin, False) + text
+            begin = min(begin, max(len(_GAP) * bool(begin), width - tables.cells(text)))
+        lines[-1] = tables.align(lines[-1], begin, False) + text
     return [each for each in lines if each]
 
 
@@ -377,7 +370,7 @@ def _lines(
 ) -> list[str]:
     """Return the lines of a row whose cells have one line or several."""
     return [
-        _GAP.join(map(align, line, widths, right)).rstrip()
+        _GAP.join(map(tables.align, line, widths, right)).rstrip()
         for line in zip_longest(*row, fillvalue="")
     ]
 
@@ -387,7 +380,7 @@ def shortened(text: str, width: int, ellipsis: str = "…") -> str:
 
     Two thirds are of the beginning; ids of one application differ at their ends.
     """
-    widths = cells_of_each(text)
+    widths = tables.cells_of_each(text)
     if sum(widths) <= width:
         return text
     tail = max(1, width // 3)
@@ -408,13 +401,13 @@ def shortened(text: str, width: int, ellipsis: str = "…") -> str:
 
 def wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces and inside words that are longer."""
-    if cells(text) <= width:
+    if tables.cells(text) <= width:
         return [text]
     lines = []
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
-        if cells(longer) <= width:
+        if tables.cells(longer) <= width:
             line = longer
             continue
         if line:
@@ -430,7 +423,7 @@ def folded(word: str, width: int) -> Iterator[str]:
     """
     part = ""
     for character in word:
-        if part and cells(part + character) > width:
+        if part and tables.cells(part + character) > width:
             yield part
             part = ""
         part += character
@@ -441,14 +434,14 @@ def _blocks(
     columns: Sequence[Column], items: Sequence[Item], encoding: str | None
 ) -> Iterable[str]:
     """Yield the lines of each row with a line for each column."""
-    titles = max(cells(each.title) for each in columns)
+    titles = max(tables.cells(each.title) for each in columns)
     for at, (item, row) in enumerate(
-        zip(items, cell_texts(columns, items, encoding), strict=True)
+        zip(items, tables.cell_texts(columns, items, encoding), strict=True)
     ):
         if at:
             yield ""
         for column, text in zip(columns, row, strict=True):
-            title = styled(align(column.title, titles, False), BOLD)
+            title = styled(tables.align(column.title, titles, False), BOLD)
             yield f"{title}{_GAP}{styled(text, row_style(item))}"
 
 

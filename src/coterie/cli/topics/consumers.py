@@ -8,13 +8,8 @@ from typing import Final
 
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.groups import lag_report
 from coterie.cli.groups.lag import add_row_options
-from coterie.cli.groups.lag_report import (
-    Rows,
-    lag_outcome,
-    rollup_columns,
-    rollup_items,
-)
 from coterie.cli.output import outcome as out
 
 
@@ -27,9 +22,9 @@ async def list_consumers(run: Run) -> out.Outcome:
     topics = tuple(dict.fromkeys(run.options.topics))
     has_readers = False
 
-    def make_rows(report: ops.GroupLagReport) -> Rows:
+    def make_rows(report: ops.GroupLagReport) -> lag_report.Rows:
         nonlocal has_readers
-        group, *sums = rollup_columns(ops.RollupBy.GROUP)
+        group, *sums = lag_report.rollup_columns(ops.RollupBy.GROUP)
         columns = (
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             group,
@@ -45,7 +40,9 @@ async def list_consumers(run: Run) -> out.Outcome:
         return columns, items
 
     selection = ops.Selection(topics=frozenset(topics))
-    outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
+    outcome = await lag_report.lag_outcome(
+        run, selection, "coterie.topics.consumers", make_rows
+    )
     described = await run.admin.topics.describe(topics)
     missing = (
         out.Failure.of("topic", topic, error)
@@ -62,7 +59,7 @@ def _item(topic: str, group: ops.GroupLag) -> out.Item:
     a partition of the topic or subscribed to it by name.
     """
     rows = tuple(row for row in group.rows if row.topic == topic)
-    (sums,) = rollup_items(
+    (sums,) = lag_report.rollup_items(
         ops.GroupLagReport((replace(group, rows=rows),)), ops.RollupBy.GROUP
     )
     members = group.description.members if group.description else ()

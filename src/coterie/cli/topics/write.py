@@ -7,28 +7,9 @@ from collections.abc import Collection
 from typing import Final
 
 from coterie import client
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    Command,
-    Run,
-    add_execute_options,
-    on_cluster,
-    run_on_cluster,
-)
+from coterie.cli import command
 from coterie.cli.output import outcome as out
-from coterie.cli.topics.changes import (
-    TOPICS_PER_REQUEST,
-    TopicChange,
-    TopicErrors,
-    show_or_write,
-)
-from coterie.cli.topics.selection import (
-    add_config_option,
-    add_topic_options,
-    check_topic_options,
-    choose_topics,
-    read_configs,
-)
+from coterie.cli.topics import changes, selection
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import TopicName
 
@@ -54,7 +35,7 @@ def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         help="number of replicas (default: default.replication.factor of the broker)",
     )
-    add_config_option(parser, "NAME=VALUE", "configuration of the topics")
+    selection.add_config_option(parser, "NAME=VALUE", "configuration of the topics")
     add(
         "--if-not-exists",
         action="store_true",
@@ -69,19 +50,19 @@ def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
 
 def create_topics(options: argparse.Namespace) -> int:
     """Create the topics of the options. Raises SettingError."""
-    read_configs(options.configs)  # Report a usage error before connecting.
-    return run_on_cluster(options, _create_topics)
+    selection.read_configs(options.configs)  # Report a usage error before connecting.
+    return command.run_on_cluster(options, _create_topics)
 
 
-async def _create_topics(run: Run) -> out.Outcome:
+async def _create_topics(run: command.Run) -> out.Outcome:
     """Create or validate topics; return a row for each."""
     options = run.options
-    configs = read_configs(options.configs)
+    configs = selection.read_configs(options.configs)
     names = list(dict.fromkeys(options.topics))
     items: list[out.Item] = []
     notes: list[str] = []
-    for start in range(0, len(names), TOPICS_PER_REQUEST):
-        chunk = names[start : start + TOPICS_PER_REQUEST]
+    for start in range(0, len(names), changes.TOPICS_PER_REQUEST):
+        chunk = names[start : start + changes.TOPICS_PER_REQUEST]
         new = [
             client.NewTopic(
                 name, options.partitions, options.replication_factor, configs
@@ -113,7 +94,7 @@ async def _create_topics(run: Run) -> out.Outcome:
 
 
 def _created_item(
-    run: Run,
+    run: command.Run,
     name: TopicName,
     created: client.CreatedTopic | None,
     error: CoterieError | None,
@@ -138,7 +119,7 @@ def _created_item(
     }
 
 
-CREATE: Final = Command(
+CREATE: Final = command.Command(
     description="""\
 Create topics.
 
@@ -159,7 +140,7 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be created, 2 usage error
 """,
-    options=(_declare_new_topics, *CLUSTER_OPTIONS),
+    options=(_declare_new_topics, *command.CLUSTER_OPTIONS),
     run=create_topics,
 )
 
@@ -168,7 +149,7 @@ exit codes: 0 success, 1 a topic could not be created, 2 usage error
 
 
 def _declare_delete(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
+    selection.add_topic_options(parser)
     parser.add_argument(
         "--if-exists",
         action="store_true",
@@ -178,12 +159,12 @@ def _declare_delete(parser: argparse.ArgumentParser) -> None:
 
 def delete_topics(options: argparse.Namespace) -> int:
     """Show the selected topics, or delete them. Raises SettingError."""
-    check_topic_options(options)
-    return run_on_cluster(options, _delete_topics)
+    selection.check_topic_options(options)
+    return command.run_on_cluster(options, _delete_topics)
 
 
-async def _delete_topics(run: Run) -> out.Outcome:
-    chosen = await choose_topics(run)
+async def _delete_topics(run: command.Run) -> out.Outcome:
+    chosen = await selection.choose_topics(run)
     keys = [key for each in chosen.topics for key in each.all_partitions]
     starts = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.EARLIEST))
     ends = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.LATEST))
@@ -195,7 +176,9 @@ async def _delete_topics(run: Run) -> out.Outcome:
             return None
         return sum(ends.one(key).offset - starts.one(key).offset for key in owned)
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+    async def send(
+        names: Collection[TopicName], validate_only: bool
+    ) -> changes.TopicErrors:
         assert not validate_only, "Kafka cannot validate a deletion"
         return (await run.admin.topics.delete(names)).errors
 
@@ -205,7 +188,7 @@ async def _delete_topics(run: Run) -> out.Outcome:
         failures = tuple(each for each in failures if each.code != unknown)
     count = sum(1 for each in chosen.topics if not each.is_internal)
     which = "this topic" if count == 1 else f"these {count} topics"
-    change = TopicChange(
+    change = changes.TopicChange(
         columns=(
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             out.Column("partitions", "#PARTITIONS"),
@@ -236,10 +219,10 @@ async def _delete_topics(run: Run) -> out.Outcome:
         },
         has_validation=False,
     )
-    return await show_or_write(run, change)
+    return await changes.show_or_write(run, change)
 
 
-DELETE: Final = Command(
+DELETE: Final = command.Command(
     description="""\
 Delete topics with all their records. It cannot be undone.
 
@@ -258,7 +241,7 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be deleted, 2 usage error
 """,
-    options=(_declare_delete, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_delete, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=delete_topics,
 )
 
@@ -267,7 +250,7 @@ exit codes: 0 success, 1 a topic could not be deleted, 2 usage error
 
 
 def _declare_alter(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
+    selection.add_topic_options(parser)
     parser.add_argument(
         "--partitions",
         metavar="N",
@@ -279,22 +262,24 @@ def _declare_alter(parser: argparse.ArgumentParser) -> None:
 
 def alter_topics(options: argparse.Namespace) -> int:
     """Show the change of the selected topics, or write it. Raises SettingError."""
-    check_topic_options(options)
-    return on_cluster(_alter_topics)(options)
+    selection.check_topic_options(options)
+    return command.on_cluster(_alter_topics)(options)
 
 
-async def _alter_topics(run: Run) -> out.Outcome:
-    chosen = await choose_topics(run)
+async def _alter_topics(run: command.Run) -> out.Outcome:
+    chosen = await selection.choose_topics(run)
     count = run.options.partitions
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+    async def send(
+        names: Collection[TopicName], validate_only: bool
+    ) -> changes.TopicErrors:
         counts = dict.fromkeys(names, count)
         results = await run.admin.topics.create_partitions(
             counts, validate_only=validate_only
         )
         return results.errors
 
-    change = TopicChange(
+    change = changes.TopicChange(
         columns=(
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             out.Column("partitions", "#PARTITIONS"),
@@ -319,10 +304,10 @@ async def _alter_topics(run: Run) -> out.Outcome:
             "new records of a key may get another partition than its earlier records",
         ),
     )
-    return await show_or_write(run, change)
+    return await changes.show_or_write(run, change)
 
 
-ALTER: Final = Command(
+ALTER: Final = command.Command(
     description="""\
 Increase the number of partitions of topics. It cannot be undone.
 
@@ -339,6 +324,6 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be altered, 2 usage error
 """,
-    options=(_declare_alter, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_alter, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=alter_topics,
 )

@@ -7,14 +7,7 @@ from typing import Final
 
 from coterie import client
 from coterie import operations as ops
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    EXECUTE_HINT,
-    Command,
-    Run,
-    add_execute_options,
-    run_on_cluster,
-)
+from coterie.cli import command
 from coterie.cli.durations import whole_duration_of
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, confirm, is_interactive
@@ -54,10 +47,10 @@ def find_hanging(options: argparse.Namespace) -> int:
     """Find hanging transactions. Raises SettingError."""
     if options.all == bool(options.partitions):
         raise SettingError("name topics, or use --all for every partition")
-    return run_on_cluster(options, _find_hanging)
+    return command.run_on_cluster(options, _find_hanging)
 
 
-async def _find_hanging(run: Run) -> out.Outcome:
+async def _find_hanging(run: command.Run) -> out.Outcome:
     options = run.options
     partitions, failures = await choose_partitions(run)
     found = await run.admin.transactions.find_hanging(
@@ -92,7 +85,7 @@ async def _find_hanging(run: Run) -> out.Outcome:
     )
 
 
-def _hanging(run: Run, each: client.HangingTransaction) -> out.Item:
+def _hanging(run: command.Run, each: client.HangingTransaction) -> out.Item:
     return {
         **_open(each.transaction),
         "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
@@ -102,7 +95,7 @@ def _hanging(run: Run, each: client.HangingTransaction) -> out.Item:
     }
 
 
-FIND_HANGING: Final = Command(
+FIND_HANGING: Final = command.Command(
     description="""\
 Find hanging transactions: open in a partition, but unknown to their coordinator.
 
@@ -122,7 +115,7 @@ examples:
 exit codes: 0 success, 1 a partition or broker could not be checked, 2 usage error,
 3 --fail-if-found is true
 """,
-    options=(_declare_search, *CLUSTER_OPTIONS),
+    options=(_declare_search, *command.CLUSTER_OPTIONS),
     run=find_hanging,
 )
 
@@ -139,7 +132,7 @@ def _declare_abort(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="first offset of the transaction, as find-hanging prints it",
     )
-    group = add_execute_options(parser)
+    group = command.add_execute_options(parser)
     group.add_argument(
         "--force",
         action="store_true",
@@ -155,10 +148,10 @@ def abort(options: argparse.Namespace) -> int:
             f"{options.partitions!r} is not one partition; write for example orders:0"
         )
     options.partitions = [options.partitions]
-    return run_on_cluster(options, _abort)
+    return command.run_on_cluster(options, _abort)
 
 
-async def _abort(run: Run) -> out.Outcome:
+async def _abort(run: command.Run) -> out.Outcome:
     options = run.options
     ((at,), _) = await choose_partitions(run)
     transaction = await _find_open(run, at)
@@ -167,7 +160,7 @@ async def _abort(run: Run) -> out.Outcome:
         if transaction not in (each.transaction for each in found.one(at)):
             raise _not_hanging(transaction)
     if not (options.execute or options.yes):
-        return _abort_outcome(transaction, "planned", EXECUTE_HINT)
+        return _abort_outcome(transaction, "planned", command.EXECUTE_HINT)
     preview = _abort_outcome(transaction, "planned")
     check_columns(preview, options)
     is_asked = not options.yes and is_interactive(run.io)
@@ -178,7 +171,7 @@ async def _abort(run: Run) -> out.Outcome:
     return _abort_outcome(transaction, "aborted", error=error)
 
 
-async def _find_open(run: Run, at: TopicPartition) -> client.OpenTransaction:
+async def _find_open(run: command.Run, at: TopicPartition) -> client.OpenTransaction:
     states = (await run.admin.transactions.describe_producers([at])).one(at)
     for each in states:
         if each.transaction_start == run.options.start_offset:
@@ -233,7 +226,7 @@ def _abort_outcome(
     )
 
 
-ABORT: Final = Command(
+ABORT: Final = command.Command(
     description="""\
 Abort a hanging transaction in one partition, by a marker that its leader writes.
 
@@ -250,7 +243,7 @@ examples:
 exit codes: 0 success, 1 the transaction does not hang, does not exist or could not be
 aborted, 2 usage error
 """,
-    options=(_declare_abort, *CLUSTER_OPTIONS),
+    options=(_declare_abort, *command.CLUSTER_OPTIONS),
     run=abort,
 )
 

@@ -25,12 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from coterie.client.admin.results import (
-    Progress,
-    Results,
-    api_error,
-    partition_name,
-)
+from coterie.client.admin import results
 from coterie.client.cluster import (
     GROUP,
     IN_FLIGHT_MAX,
@@ -77,8 +72,8 @@ async def send_to_coordinators(
     *,
     key_type: int = GROUP,
     chunk: int = GROUP_CHUNK,
-    progress: Progress | None = None,
-) -> Results[str, V]:
+    progress: results.Progress | None = None,
+) -> results.Results[str, V]:
     """Send requests to the coordinators of groups or transactional ids; return the
     outcome of each key, in the order given.
 
@@ -116,10 +111,10 @@ async def send_to_leaders(
     cluster: Cluster,
     partitions: Iterable[TopicPartition],
     request: Request[TopicPartition, V],
-    progress: Progress | None = None,
+    progress: results.Progress | None = None,
     *,
     cache: LeaderCache | None = None,
-) -> Results[TopicPartition, V]:
+) -> results.Results[TopicPartition, V]:
     """Send requests to the leaders of partitions; return the outcome of each.
 
     A partition whose leader is missing or unreachable is retried for `leader_wait_ms`.
@@ -139,7 +134,7 @@ class _Call(ABC, Generic[K, V]):
         cluster: Cluster,
         keys: Iterable[K],
         request: Request[K, V],
-        progress: Progress | None,
+        progress: results.Progress | None,
         chunk: int,
     ) -> None:
         self._cluster = cluster
@@ -166,14 +161,14 @@ class _Call(ABC, Generic[K, V]):
     def _name(self, key: K) -> str:
         """Return the key with its kind, for errors."""
 
-    async def run(self) -> Results[K, V]:
+    async def run(self) -> results.Results[K, V]:
         """Return the outcome of each key, in the order given. Raises ClientError when
         no broker can be reached."""
         self._deadline = Deadline(self._cluster.options)
         if keys := [key for key in self._wanted if key not in self._errors]:
             await self._cluster.retrying(self._cluster.connection, self._deadline)
             await self._run(keys, attempt=1)
-        return Results(
+        return results.Results(
             {key: self._values[key] for key in self._wanted if key in self._values},
             {key: self._errors[key] for key in self._wanted if key in self._errors},
         )
@@ -291,14 +286,14 @@ class _CoordinatorCall(_Call[str, V]):
         cluster: Cluster,
         keys: Iterable[str],
         request: Request[str, V],
-        progress: Progress | None,
+        progress: results.Progress | None,
         chunk: int,
         key_type: int,
     ) -> None:
         super().__init__(cluster, keys, request, progress, chunk)
         self._key_type = key_type
 
-    async def run(self) -> Results[str, V]:
+    async def run(self) -> results.Results[str, V]:
         """Return the outcome of each key, in the order given. An id that a request
         cannot carry has an error."""
         invalid = [key for key in self._wanted if not is_representable(key)]
@@ -340,7 +335,7 @@ class _LeaderCall(_Call[TopicPartition, V]):
         cluster: Cluster,
         keys: Iterable[TopicPartition],
         request: Request[TopicPartition, V],
-        progress: Progress | None,
+        progress: results.Progress | None,
         cache: LeaderCache,
     ) -> None:
         super().__init__(cluster, keys, request, progress, PARTITIONS_PER_REQUEST)
@@ -379,14 +374,14 @@ class _LeaderCall(_Call[TopicPartition, V]):
                 places[key] = partition.leader_id
             elif partition is not None:
                 code = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE
-                places[key] = api_error(code, self._name(key))
+                places[key] = results.api_error(code, self._name(key))
             elif topic is not None and not topic.error_code:
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                places[key] = api_error(unknown, self._name(key))
+                places[key] = results.api_error(unknown, self._name(key))
             else:
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 code = topic.error_code if topic else unknown
-                places[key] = api_error(code, f"topic {key.topic}")
+                places[key] = results.api_error(code, f"topic {key.topic}")
         return places
 
     def _is_retried(self, key: TopicPartition, error: CoterieError) -> bool:
@@ -400,7 +395,7 @@ class _LeaderCall(_Call[TopicPartition, V]):
         return isinstance(error, ConnectionLost | RequestTimedOut)
 
     def _name(self, key: TopicPartition) -> str:
-        return partition_name(key)
+        return results.partition_name(key)
 
 
 async def topics_of(

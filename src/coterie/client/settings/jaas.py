@@ -13,15 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from coterie.client.settings.keys import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    EXTENSIONS,
-    MECHANISMS,
-    SCOPE,
-    UNSECURED,
-    UNSECURED_LIFE,
-)
+from coterie.client.settings import keys
 from coterie.errors import SettingError
 
 _TOKEN: Final = re.compile(
@@ -44,7 +36,7 @@ def read_jaas(text: str) -> dict[str, str]:
     if read is None:
         raise SettingError(
             f"the login module {name} is not supported; use "
-            f"{', '.join(_MODULES)}, for {', '.join(MECHANISMS)}"
+            f"{', '.join(_MODULES)}, for {', '.join(keys.MECHANISMS)}"
         )
     return read(options)
 
@@ -54,10 +46,10 @@ def read_unsecured(text: str) -> dict[str, str]:
     lifeSeconds=60"."""
     pairs = dict(each.partition("=")[::2] for each in text.split())
     found = {
-        UNSECURED: pairs.get("principal", ""),
-        SCOPE: pairs.get("scope", "").replace(",", " "),
-        UNSECURED_LIFE: pairs.get("lifeSeconds", ""),
-        EXTENSIONS: ",".join(
+        keys.UNSECURED: pairs.get("principal", ""),
+        keys.SCOPE: pairs.get("scope", "").replace(",", " "),
+        keys.UNSECURED_LIFE: pairs.get("lifeSeconds", ""),
+        keys.EXTENSIONS: ",".join(
             f"{key.removeprefix('extension_')}={value}"
             for key, value in pairs.items()
             if key.startswith("extension_")
@@ -126,12 +118,12 @@ def _by_password(options: Mapping[str, str]) -> dict[str, str]:
 
 def _by_token(options: Mapping[str, str]) -> dict[str, str]:
     found = {
-        CLIENT_ID: options.get("clientId", ""),
-        CLIENT_SECRET: options.get("clientSecret", ""),
-        SCOPE: options.get("scope", ""),
-        UNSECURED: options.get(_CLAIM + "sub", ""),
-        UNSECURED_LIFE: options.get("unsecuredLoginLifetimeSeconds", ""),
-        EXTENSIONS: ",".join(
+        keys.CLIENT_ID: options.get("clientId", ""),
+        keys.CLIENT_SECRET: options.get("clientSecret", ""),
+        keys.SCOPE: options.get("scope", ""),
+        keys.UNSECURED: options.get(_CLAIM + "sub", ""),
+        keys.UNSECURED_LIFE: options.get("unsecuredLoginLifetimeSeconds", ""),
+        keys.EXTENSIONS: ",".join(
             f"{name.removeprefix('extension_')}={value}"
             for name, value in options.items()
             if name.startswith("extension_")
