@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final
 
 from coterie import client
 from coterie.cli import command
+from coterie.cli.changes import Change, Send, show_or_write
 from coterie.cli.output import outcome as out
-from coterie.cli.output.emit import check_columns, confirm, is_interactive
 from coterie.errors import CoterieError, SettingError
-
-AclErrors: TypeAlias = "Mapping[client.AclBinding, CoterieError]"
-"""The bindings that could not be written, and why."""
 
 _RESOURCES: Final = ("group", "topic", "transactional-id")
 """The resource types that have names."""
@@ -212,9 +209,7 @@ def _columns() -> tuple[out.Column, ...]:
     )
 
 
-def _item(
-    acl: client.AclBinding, error: CoterieError | None = None, **more: str
-) -> out.Item:
+def _item(acl: client.AclBinding) -> dict[str, out.Json]:
     def word(name: str) -> str:
         return name.lower().replace("_", "-")
 
@@ -226,8 +221,6 @@ def _item(
         "host": acl.host,
         "permission": word(acl.permission.name),
         "operation": word(acl.operation.name),
-        **more,
-        "error": out.error_item(error),
     }
 
 
@@ -249,7 +242,7 @@ async def list_acls(run: command.Run) -> out.Outcome:
     return out.Outcome(
         schema="coterie.acls.list",
         columns=(*_columns(), error),
-        items=tuple(map(_item, acls)),
+        items=tuple({**_item(acl), "error": None} for acl in acls),
         summary={"acls": len(acls)},
     )
 
@@ -274,66 +267,38 @@ error
 
 
 async def _write_acls(
-    plan: Callable[[command.Run], Awaitable[Sequence[client.AclBinding]]],
-    write: Callable[[command.Run, Sequence[client.AclBinding]], Awaitable[AclErrors]],
-    done: str,
     run: command.Run,
+    acls: Sequence[client.AclBinding],
+    done: str,
+    send: Send[client.AclBinding],
 ) -> out.Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
-    acls = await plan(run)
-    if not acls:
-        return _write_outcome(run, acls, "planned", "there is nothing to do")
-    if not (run.options.execute or run.options.yes):
-        return _write_outcome(run, acls, "planned", command.EXECUTE_HINT)
-    preview = _write_outcome(run, acls, "planned")
-    check_columns(preview, run.options)
-    if not run.options.yes and is_interactive(run.io):
-        which = "this binding" if len(acls) == 1 else f"these {len(acls)} bindings"
-        if not confirm(run.io, preview, run.options, f"Write {which}?"):
-            return _write_outcome(run, acls, "planned", "nothing was written")
-    return _write_outcome(run, acls, done, errors=await write(run, acls))
-
-
-def _write_outcome(
-    run: command.Run,
-    acls: Sequence[client.AclBinding],
-    result: str,
-    *notes: str,
-    errors: AclErrors | None = None,
-) -> out.Outcome:
-    failed = errors or {}
-    return out.Outcome(
-        schema=f"coterie.{run.options.command.replace(' ', '.')}",
-        columns=(
-            *_columns(),
-            out.Column("result", "RESULT"),
-            out.Column("error", "ERROR", is_wide=not failed, show=out.show_error),
-        ),
-        items=tuple(
-            _item(acl, failed.get(acl), result="failed" if acl in failed else result)
-            for acl in acls
-        ),
-        summary={"executed": result != "planned", "acls": len(acls)},
-        notes=notes,
+    which = "this binding" if len(acls) == 1 else f"these {len(acls)} bindings"
+    change = Change(
+        unit="acls",
+        columns=_columns(),
+        rows=[(acl, _item(acl)) for acl in acls],
+        done=done,
+        question=f"Write {which}?",
+        send=send,
     )
-
-
-async def _plan_add(run: command.Run) -> Sequence[client.AclBinding]:
-    return read_bindings(run.options)
+    return await show_or_write(run, change)
 
 
 def add_acls(options: argparse.Namespace) -> int:
     """Show the bindings that the options describe, or add them. Raises SettingError."""
-    read_bindings(options)  # Report a usage error before connecting.
-    work = partial(_write_acls, _plan_add, _create_acls, "added")
-    return command.run_on_cluster(options, work)
+    acls = read_bindings(options)  # Report a usage error before connecting.
 
+    async def add(run: command.Run) -> out.Outcome:
+        async def send(
+            acls: Sequence[client.AclBinding],
+        ) -> Mapping[client.AclBinding, CoterieError]:
+            return (await run.admin.acls.create(acls)).errors
 
-async def _create_acls(
-    run: command.Run, acls: Sequence[client.AclBinding]
-) -> AclErrors:
-    return (await run.admin.acls.create(acls)).errors
+        return await _write_acls(run, acls, "added", send)
+
+    return command.run_on_cluster(options, add)
 
 
 ADD: Final = command.Command(
@@ -359,9 +324,15 @@ exit codes: 0 success, 1 a binding could not be added, 2 usage error
 )
 
 
+async def remove_acls(run: command.Run) -> out.Outcome:
+    """Show the selected bindings, or remove them."""
+    send = partial(_delete_acls, run.admin)
+    return await _write_acls(run, await fetch_acls(run), "removed", send)
+
+
 async def _delete_acls(
-    run: command.Run, acls: Sequence[client.AclBinding]
-) -> AclErrors:
+    admin: client.AdminClient, acls: Sequence[client.AclBinding]
+) -> Mapping[client.AclBinding, CoterieError]:
     # One exact filter per binding, so that a binding added since the preview is kept.
     by_filter = {
         client.AclBindingFilter(
@@ -375,7 +346,7 @@ async def _delete_acls(
         ): acl
         for acl in acls
     }
-    results = await run.admin.acls.delete(by_filter)
+    results = await admin.acls.delete(by_filter)
     errors: dict[client.AclBinding, CoterieError] = {
         by_filter[each]: error for each, error in results.errors.items()
     }
@@ -398,5 +369,5 @@ examples:
 exit codes: 0 success, 1 a binding could not be removed, 2 usage error
 """,
     options=(_declare_filter, command.add_execute_options, *command.CLUSTER_OPTIONS),
-    run=command.on_cluster(partial(_write_acls, fetch_acls, _delete_acls, "removed")),
+    run=command.on_cluster(remove_acls),
 )

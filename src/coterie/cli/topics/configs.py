@@ -9,10 +9,10 @@ from typing import Final
 
 from coterie import client
 from coterie.cli import command
+from coterie.cli.changes import Change, show_or_write
 from coterie.cli.output import outcome as out
 from coterie.cli.topics import selection
-from coterie.cli.topics.changes import TopicChange, TopicErrors, show_or_write
-from coterie.errors import SettingError
+from coterie.errors import CoterieError, SettingError
 from coterie.types import TopicName
 
 _HIDDEN: Final = "(hidden)"
@@ -167,13 +167,16 @@ async def _change_configs(
         for entry in entries
     }
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+    async def send(
+        names: Collection[TopicName], validate_only: bool = False
+    ) -> dict[TopicName, CoterieError]:
         results = await run.admin.configs.alter(
             {resources[name]: changes for name in names}, validate_only=validate_only
         )
         return {each.name: error for each, error in results.errors.items()}
 
-    change = TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             out.Column("config", "CONFIG", role=out.Role.IDENTITY),
@@ -196,6 +199,7 @@ async def _change_configs(
         done=done,
         question="Write these configurations?",
         send=send,
+        validate=partial(send, validate_only=True),
         failures=chosen.failures,
     )
     return await show_or_write(run, change)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from coterie import client
 from coterie.cli import command
+from coterie.cli.changes import KEYS_PER_REQUEST, Change, show_or_write
 from coterie.cli.output import outcome as out
-from coterie.cli.topics import changes, selection
+from coterie.cli.topics import selection
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import TopicName
 
@@ -61,8 +63,8 @@ async def _create_topics(run: command.Run) -> out.Outcome:
     names = list(dict.fromkeys(options.topics))
     items: list[out.Item] = []
     notes: list[str] = []
-    for start in range(0, len(names), changes.TOPICS_PER_REQUEST):
-        chunk = names[start : start + changes.TOPICS_PER_REQUEST]
+    for start in range(0, len(names), KEYS_PER_REQUEST):
+        chunk = names[start : start + KEYS_PER_REQUEST]
         new = [
             client.NewTopic(
                 name, options.partitions, options.replication_factor, configs
@@ -176,10 +178,7 @@ async def _delete_topics(run: command.Run) -> out.Outcome:
             return None
         return sum(ends.one(key).offset - starts.one(key).offset for key in owned)
 
-    async def send(
-        names: Collection[TopicName], validate_only: bool
-    ) -> changes.TopicErrors:
-        assert not validate_only, "Kafka cannot validate a deletion"
+    async def send(names: Collection[TopicName]) -> Mapping[TopicName, CoterieError]:
         return (await run.admin.topics.delete(names)).errors
 
     failures = chosen.failures
@@ -188,7 +187,8 @@ async def _delete_topics(run: command.Run) -> out.Outcome:
         failures = tuple(each for each in failures if each.code != unknown)
     count = sum(1 for each in chosen.topics if not each.is_internal)
     which = "this topic" if count == 1 else f"these {count} topics"
-    change = changes.TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             out.Column("partitions", "#PARTITIONS"),
@@ -217,9 +217,8 @@ async def _delete_topics(run: command.Run) -> out.Outcome:
             for each in chosen.topics
             if each.is_internal
         },
-        has_validation=False,
     )
-    return await changes.show_or_write(run, change)
+    return await show_or_write(run, change)
 
 
 DELETE: Final = command.Command(
@@ -271,15 +270,16 @@ async def _alter_topics(run: command.Run) -> out.Outcome:
     count = run.options.partitions
 
     async def send(
-        names: Collection[TopicName], validate_only: bool
-    ) -> changes.TopicErrors:
+        names: Collection[TopicName], validate_only: bool = False
+    ) -> Mapping[TopicName, CoterieError]:
         counts = dict.fromkeys(names, count)
         results = await run.admin.topics.create_partitions(
             counts, validate_only=validate_only
         )
         return results.errors
 
-    change = changes.TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
             out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             out.Column("partitions", "#PARTITIONS"),
@@ -299,12 +299,13 @@ async def _alter_topics(run: command.Run) -> out.Outcome:
         done="altered",
         question="Add these partitions? It cannot be undone.",
         send=send,
+        validate=partial(send, validate_only=True),
         failures=chosen.failures,
         notes=(
             "new records of a key may get another partition than its earlier records",
         ),
     )
-    return await changes.show_or_write(run, change)
+    return await show_or_write(run, change)
 
 
 ALTER: Final = command.Command(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coterie import client
 from coterie import operations as ops
 from coterie.cli import command
+from coterie.cli.changes import Change, show_or_write
 from coterie.cli.durations import whole_duration_of
 from coterie.cli.output import outcome as out
-from coterie.cli.output.emit import check_columns, confirm, is_interactive
 from coterie.cli.transactions.list import time_text
 from coterie.cli.transactions.producers import choose_partitions, partition_failures
 from coterie.errors import CoterieError, OperationRefused, SettingError
@@ -159,16 +160,27 @@ async def _abort(run: command.Run) -> out.Outcome:
         found = await run.admin.transactions.find_hanging([at], older_than_ms=0)
         if transaction not in (each.transaction for each in found.one(at)):
             raise _not_hanging(transaction)
-    if not (options.execute or options.yes):
-        return _abort_outcome(transaction, "planned", command.EXECUTE_HINT)
-    preview = _abort_outcome(transaction, "planned")
-    check_columns(preview, options)
-    is_asked = not options.yes and is_interactive(run.io)
-    if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
-        return _abort_outcome(transaction, "planned", "nothing was written")
-    results = await run.admin.transactions.abort([transaction])
-    error: CoterieError | None = results.errors.get(transaction)
-    return _abort_outcome(transaction, "aborted", error=error)
+
+    async def send(
+        transactions: Sequence[client.OpenTransaction],
+    ) -> Mapping[client.OpenTransaction, CoterieError]:
+        return (await run.admin.transactions.abort(transactions)).errors
+
+    change = Change(
+        unit="transactions",
+        columns=(
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("start_offset", "START-OFFSET"),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+        ),
+        rows=[(transaction, _open(transaction))],
+        done="aborted",
+        question="Abort this transaction?",
+        send=send,
+    )
+    return await show_or_write(run, change)
 
 
 async def _find_open(run: command.Run, at: TopicPartition) -> client.OpenTransaction:
@@ -194,35 +206,6 @@ def _not_hanging(transaction: client.OpenTransaction) -> CoterieError:
         "coordinator has it, and ends it after the producer's time-out; see "
         f"`coterie transactions list --producer-id {transaction.producer_id}`. "
         "An abort marker in one partition would split it; use --force to write one"
-    )
-
-
-def _abort_outcome(
-    transaction: client.OpenTransaction,
-    result: str,
-    *notes: str,
-    error: CoterieError | None = None,
-) -> out.Outcome:
-    return out.Outcome(
-        schema="coterie.transactions.abort",
-        columns=(
-            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
-            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
-            out.Column("start_offset", "START-OFFSET"),
-            out.Column("producer_id", "PRODUCER-ID"),
-            out.Column("producer_epoch", "EPOCH", drop=2),
-            out.Column("result", "RESULT"),
-            out.Column("error", "ERROR", is_wide=error is None, show=out.show_error),
-        ),
-        items=(
-            {
-                **_open(transaction),
-                "result": "failed" if error else result,
-                "error": out.error_item(error),
-            },
-        ),
-        summary={"executed": result == "aborted", "transactions": 1},
-        notes=(f"error: {error}", *notes) if error else notes,
     )
 
 
