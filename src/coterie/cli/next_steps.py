@@ -7,7 +7,6 @@ then. An address that cannot be reached leads to `coterie config check`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from coterie import client
@@ -43,14 +42,14 @@ async def with_next_steps(admin: client.AdminClient, outcome: Outcome) -> Outcom
         for kind, name in missing
         if name not in known[kind]
     )
-    return replace(outcome, notes=(*outcome.notes, *notes))
+    return outcome._replace(notes=(*outcome.notes, *notes))
 
 
 def with_connection_step(outcome: Outcome) -> Outcome:
     """Return the outcome of a run that failed, with a note if it reached no broker."""
     if any(each.code == _UNREACHED for each in outcome.failures):
         note = "`coterie config check` tries each step of a connection"
-        return replace(outcome, notes=(*outcome.notes, note))
+        return outcome._replace(notes=(*outcome.notes, note))
     return outcome
 
 

@@ -124,6 +124,14 @@ class GroupLagReport(client.Partial[GroupId]):
             each.group_id: each.error for each in self.groups if each.error is not None
         }
 
+    def of_topics(self, topics: Container[TopicName]) -> GroupLagReport:
+        """Return the report with the rows of some topics only."""
+        groups = (
+            replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
+            for each in self.groups
+        )
+        return GroupLagReport(tuple(groups), self.committed_only)
+
     @property
     def rows(self) -> tuple[PartitionLag, ...]:
         """The rows of all groups."""

@@ -391,9 +391,11 @@ async def plan_remove_members(
     admin: client.AdminClient,
     group_id: GroupId,
     members: Collection[client.MemberToRemove] | None,
+    reason: str = "",
 ) -> GroupPlan:
     """Plan the removal of members; None removes all current members, static ones by
-    instance id, because their member id changes when they rejoin."""
+    instance id, because their member id changes when they rejoin. `reason` is for the
+    coordinator's log."""
     groups = await read_current_groups(admin, [group_id])
     try:
         group = _existing(group_id, groups)
@@ -426,12 +428,10 @@ async def plan_remove_members(
                 f" groups members {group_id}` lists the members",
             )
             return GroupPlan(group_id, error=unknown)
-    item = (
-        plan_item(plan_files.Action.REMOVE_MEMBERS, group, {}, entries)
-        if entries
-        else None
-    )
-    return GroupPlan(group_id, item)
+    if not entries:
+        return GroupPlan(group_id)
+    item = plan_item(plan_files.Action.REMOVE_MEMBERS, group, {}, entries)
+    return GroupPlan(group_id, replace(item, reason=reason))
 
 
 def _existing(

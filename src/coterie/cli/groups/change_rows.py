@@ -6,8 +6,7 @@ Rows are partitions, or members for a plan that removes members.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
@@ -16,8 +15,7 @@ from coterie.cli.output import outcome as out
 from coterie.types import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(NamedTuple):
     """A change that a command has planned but not written."""
 
     planned: tuple[ops.GroupPlan, ...]
@@ -143,7 +141,7 @@ def written_outcome(
         undo_id = None
         snapshot.discard()
     outcome = checked_outcome(run, change, results, undo)
-    return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
+    return outcome._replace(summary={"executed": True, "snapshot_id": undo_id})
 
 
 def offset_items(
@@ -186,7 +184,7 @@ def _current_rows(
     """Return rows with the committed offsets just before the write, which differ from
     those of the plan when the group has changed since."""
     rows = tuple(
-        row if row.partition < 0 else replace(row, prior=prior.get(row.at))
+        row if row.partition < 0 else row.with_prior(prior.get(row.at))
         for row in planned.rows
     )
     if planned.item is None or planned.item.action is not ops.Action.DELETE_GROUP:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from coterie import client
@@ -69,9 +68,9 @@ async def plan_remove(run: Run) -> PlannedChange:
     """Plan to remove members from a group."""
     options = run.options
     members = _members_to_remove(options)
-    planned = await ops.plan_remove_members(run.admin, options.group, members)
-    if planned.item is not None:
-        planned = replace(planned, item=replace(planned.item, reason=options.reason))
+    planned = await ops.plan_remove_members(
+        run.admin, options.group, members, options.reason
+    )
     count = len(planned.item.members) if planned.item else 0
     noun, verb = ("member", "is") if count == 1 else ("members", "are")
     return PlannedChange(

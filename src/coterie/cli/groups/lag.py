@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -96,8 +95,7 @@ async def describe(run: Run) -> Outcome:
     # The column EXPIRY refers to this setting.
     retention_ms = await ops.offsets_retention_ms(run.admin)
     note = f"offsets expire {show_duration(retention_ms)} after the event in EXPIRY"
-    return replace(
-        outcome,
+    return outcome._replace(
         summary={**outcome.summary, "offsets_retention_ms": retention_ms},
         notes=(*outcome.notes, note) if retention_ms else outcome.notes,
     )

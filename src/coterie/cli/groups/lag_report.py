@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from coterie import client
@@ -53,11 +52,7 @@ async def lag_outcome(
         )
     if topics is not None:
         # Rows of other topics, and of members without partitions, are left out.
-        groups = (
-            replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
-            for each in report.groups
-        )
-        report = ops.GroupLagReport(tuple(groups))
+        report = report.of_topics(topics)
     if options.time_lag or options.fail_if_time_lag or is_wide(options):
         report = await ops.with_time_lags(run.admin, report, now_ms=run.io.now_ms())
     report, unsupported = _without_unsupported(options, report)
@@ -282,9 +277,9 @@ def partition_columns(report: ops.GroupLagReport) -> tuple[out.Column, ...]:
         return PARTITION_COLUMNS
     hidden = _OF_OWNERS if types == {client.GroupType.SHARE} else frozenset()
     return tuple(
-        replace(each, is_wide=each.is_wide or each.key in hidden)
+        each._replace(is_wide=each.is_wide or each.key in hidden)
         if each.key != "start_offset"
-        else replace(each, is_wide=False)
+        else each._replace(is_wide=False)
         for each in PARTITION_COLUMNS
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from coterie import client
@@ -57,7 +56,7 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
                 if ops.is_in_scope(at, scope)
             },
         )
-        groups.append(replace(group, offsets=offsets))
+        groups.append(ops.CurrentGroup(group_id, group.description, offsets))
     group_failures = (
         out.Failure.of("group", each, errors[each]) for each in sorted(errors)
     )

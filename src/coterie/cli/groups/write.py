@@ -12,7 +12,6 @@ import argparse
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -96,8 +95,7 @@ async def make_change(plan: PlanFunction, run: command.Run) -> PlannedChange:
         if isinstance(each.error, UnsupportedGroupType) and each.group_id not in named
     ]
     others = leave_out(run.options, change.failures)
-    return replace(
-        change,
+    return change._replace(
         planned=tuple(each for each in change.planned if each.group_id not in ids),
         failures=others.kept,
         summary="; ".join([change.summary, *left_out_note([*others.ids, *ids])]),

@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, TextIO
@@ -32,14 +31,18 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
 class CommandIO:
     """The streams that a command writes to, and its clock."""
 
-    stdout: TextIO = field(default_factory=lambda: sys.stdout)
-    stderr: TextIO = field(default_factory=lambda: sys.stderr)
-    # A lambda, so that a test can replace `wall_clock` in this module.
-    clock: Callable[[], datetime] = field(default_factory=lambda: wall_clock)
+    def __init__(
+        self,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.stdout = sys.stdout if stdout is None else stdout
+        self.stderr = sys.stderr if stderr is None else stderr
+        self.clock = wall_clock if clock is None else clock
 
     def now_ms(self) -> int:
         """Return the current time in milliseconds since 1970."""

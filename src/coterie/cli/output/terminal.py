@@ -17,7 +17,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 from typing import Final, NamedTuple, Self, TextIO
@@ -64,8 +63,7 @@ class TerminalTable(NamedTuple):
     """The titles of columns that had no space."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(NamedTuple):
     """A column with its cells, and the widths that it can take."""
 
     column: Column
@@ -95,20 +93,20 @@ class _Lane:
         first, hyphen, last = self.column.title.rpartition("-")
         title = (first + hyphen, last) if hyphen else (self.column.title,)
         widest = max([*map(tables.cells, title), *self.sizes])
-        return replace(self, title=title, widest=widest, least=widest)
+        return self._replace(title=title, widest=widest, least=widest)
 
     def flexible(self) -> _Lane:
         """Return the column with less than its natural width where its role allows."""
         least = {Role.ID: _ID_LEAST, Role.TEXT: _TEXT_LEAST}.get(self.column.role)
         if least is None:
             return self
-        return replace(self, least=min(self.widest, max(least, self.title_width)))
+        return self._replace(least=min(self.widest, max(least, self.title_width)))
 
     def limited(self, limit: int) -> _Lane:
         """Return the column with a width that longer cells exceed."""
         fitting = (each for each in self.sizes if each <= limit)
         widest = max(self.title_width, max(fitting, default=0))
-        return replace(self, widest=widest, least=min(self.least, widest))
+        return self._replace(widest=widest, least=min(self.least, widest))
 
     def usual(self, width: int) -> _Lane:
         """Return an identity without room for the cells that are much longer than the
@@ -146,7 +144,7 @@ def terminal_table(
     """
     if fit is Fit.ALL_TEXT:
         columns = [
-            replace(each, role=Role.VALUE) if each.role is Role.ID else each
+            each._replace(role=Role.VALUE) if each.role is Role.ID else each
             for each in columns
         ]
     table = lay_out(columns, items, width, encoding)
@@ -229,7 +227,7 @@ def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
 
 def _as_identity(column: Column) -> Column:
     """Return the first column, which names the row where no other column does."""
-    return column if column.role is Role.ID else replace(column, role=Role.IDENTITY)
+    return column if column.role is Role.ID else column._replace(role=Role.IDENTITY)
 
 
 def _needed(lanes: Sequence[_Lane]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Final
 
 from coterie import operations as ops
@@ -48,20 +47,18 @@ async def list_consumers(run: Run) -> out.Outcome:
         out.Failure.of("topic", topic, error)
         for topic, error in described.errors.items()
     )
-    outcome = replace(outcome, failures=(*outcome.failures, *missing))
+    outcome = outcome._replace(failures=(*outcome.failures, *missing))
     if has_readers:
         return outcome
-    return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
+    return outcome._replace(notes=(f"no group reads {', '.join(topics)}",))
 
 
 def _item(topic: str, group: ops.GroupLag) -> out.Item:
     """Return the item of one group and one topic, with sums. Members count if they own
     a partition of the topic or subscribed to it by name.
     """
-    rows = tuple(row for row in group.rows if row.topic == topic)
-    (sums,) = lag_report.rollup_items(
-        ops.GroupLagReport((replace(group, rows=rows),)), ops.RollupBy.GROUP
-    )
+    report = ops.GroupLagReport((group,)).of_topics({topic})
+    (sums,) = lag_report.rollup_items(report, ops.RollupBy.GROUP)
     members = group.description.members if group.description else ()
     readers = sum(
         1

@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -348,10 +347,8 @@ class _Printer:
     def finish(self, chosen: _Range) -> out.Outcome | out.Exit:
         """Return the outcome of collected records; write the failures and notes of
         streamed ones and return the exit code."""
-        outcome = replace(
-            _outcome(tuple(self._items)),
-            failures=tuple(chosen.failures),
-            notes=tuple(chosen.notes),
+        outcome = _outcome(tuple(self._items))._replace(
+            failures=tuple(chosen.failures), notes=tuple(chosen.notes)
         )
         if not self._is_streamed:
             return outcome
