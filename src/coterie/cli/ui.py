@@ -65,7 +65,7 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
     add(
         "--interval",
         metavar="SECONDS",
-        type=_seconds,
+        type=duration_of("seconds", least=0.1, most=3600),
         default=2.0,
         help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
@@ -75,18 +75,6 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
         help="directory of the snapshots that an undo restores (default: that of "
         "`coterie groups undo`)",
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = duration_of("seconds")(text)
-    except argparse.ArgumentTypeError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an interval: use 0.1 to 3600 seconds"
-        )
-    return seconds
 
 
 def page_options(options: argparse.Namespace, title: str) -> PageOptions:

@@ -13,16 +13,14 @@ from coterie import operations as ops
 from coterie.cli import connect
 from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.durations import whole_duration_of
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output.outcome import printable
-from coterie.errors import SettingError
 from coterie.operations import exporter
 from coterie.portable_os import STOP_SIGNALS, handle_signals
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9308"
 _DEFAULT_INTERVAL_MS: Final = 30_000
-_INTERVAL_MIN_MS: Final = 1_000
-_INTERVAL_MAX_MS: Final = 86_400_000
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +42,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     add(
         "--interval",
         metavar="DURATION",
-        type=_interval_ms,
+        type=whole_duration_of("milliseconds", least=1_000, most=86_400_000),
         default=_DEFAULT_INTERVAL_MS,
         help="time between the starts of two polls, as in 30s or 5m (default 30s)",
     )
@@ -93,16 +91,6 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="glob for topics that are left out; may be repeated",
     )
-
-
-def _interval_ms(text: str) -> int:
-    try:
-        interval_ms = ops.read_duration_ns(text) // 1_000_000
-    except SettingError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not _INTERVAL_MIN_MS <= interval_ms <= _INTERVAL_MAX_MS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 1s and 1d")
-    return interval_ms
 
 
 def run_export(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 
 from coterie import operations as ops
 from coterie.cli.command import Command, Run
+from coterie.cli.durations import whole_number
 from coterie.cli.groups import selection, write
 from coterie.cli.groups.change_rows import PlannedChange
 from coterie.errors import SettingError
@@ -33,7 +34,12 @@ def declare_reset(parser: argparse.ArgumentParser) -> None:
     add = scenarios.add_mutually_exclusive_group(required=True).add_argument
     for name, text in _FLAGS:
         add(name, action="store_true", help=text)
-    add("--to-offset", metavar="N", type=_offset, help="a given offset")
+    add(
+        "--to-offset",
+        metavar="N",
+        type=whole_number("an offset", least=0, most=2**63 - 1),
+        help="a given offset",
+    )
     add(
         "--shift-by",
         metavar="N",
@@ -67,14 +73,6 @@ def declare_reset(parser: argparse.ArgumentParser) -> None:
         help="commit without metadata and leader epochs, as kafka-consumer-groups.sh "
         "does; Kafka Streams stores its stream time in the metadata",
     )
-
-
-def _offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 2**63):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an offset; use a number from 0"
-        )
-    return int(text)
 
 
 async def plan_reset(run: Run) -> PlannedChange:

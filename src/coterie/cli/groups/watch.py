@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
-from coterie.cli.durations import duration_of
+from coterie.cli.durations import duration_of, whole_number
 from coterie.cli.groups import lag_report
-from coterie.cli.groups.lag import add_row_options, positive_count
+from coterie.cli.groups.lag import add_row_options
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output import emit, terminal
 from coterie.cli.output import outcome as out
@@ -44,7 +44,10 @@ def _declare_interval(parser: argparse.ArgumentParser) -> None:
         help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
     parser.add_argument(
-        "--count", metavar="N", type=positive_count, help="number of measurements"
+        "--count",
+        metavar="N",
+        type=whole_number("a count"),
+        help="number of measurements",
     )
 
 

@@ -10,16 +10,11 @@ from typing import Final
 from coterie import client
 from coterie.cli import command
 from coterie.cli.changes import KEYS_PER_REQUEST, Change, show_or_write
+from coterie.cli.durations import whole_number
 from coterie.cli.output import outcome as out
 from coterie.cli.topics import selection
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import TopicName
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
 
 
 def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +23,13 @@ def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
     add(
         "--partitions",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         help="number of partitions (default: num.partitions of the broker)",
     )
     add(
         "--replication-factor",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         help="number of replicas (default: default.replication.factor of the broker)",
     )
     selection.add_config_option(parser, "NAME=VALUE", "configuration of the topics")
@@ -253,7 +248,7 @@ def _declare_alter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partitions",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         required=True,
         help="new number of partitions, greater than the current one",
     )
