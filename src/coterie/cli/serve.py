@@ -74,29 +74,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"(default {_DEFAULT_LISTEN})",
     )
     storage = parser.add_mutually_exclusive_group()
-    storage.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        default=Path(_DEFAULT_DATA),
-        help=f"data directory (default ./{_DEFAULT_DATA})",
-    )
+    add_data_option(storage)
     storage.add_argument(
         "--memory",
         action="store_true",
         help="keep data in memory until the server stops",
     )
-    parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="TOML file of settings"
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        dest="assignments",
-        action="append",
-        default=[],
-        help="one setting; may be repeated, and overrides the file",
-    )
+    add_settings_options(parser)
     parser.add_argument(
         "--nodes",
         metavar="N",
@@ -136,6 +120,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="path of a file for the audit log of administrative writes, which "
         "otherwise is part of the log",
+    )
+
+
+def add_data_option(parser: argparse._ActionsContainer) -> None:
+    """Declare --data."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        default=Path(_DEFAULT_DATA),
+        help=f"data directory of the server (default ./{_DEFAULT_DATA})",
+    )
+
+
+def add_settings_options(parser: argparse._ActionsContainer) -> None:
+    """Declare --config and --set; `read_settings` reads them."""
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="TOML file of settings"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        dest="assignments",
+        action="append",
+        default=[],
+        help="one setting; may be repeated, and overrides the file",
     )
 
 

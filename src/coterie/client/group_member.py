@@ -37,7 +37,7 @@ import contextlib
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import Unpack
 from uuid import uuid4
 
 from coterie.client import member_states
@@ -47,7 +47,7 @@ from coterie.client.client_assignors import (
     assignor_declarations,
 )
 from coterie.client.cluster import Cluster, is_retriable
-from coterie.client.member import Member, OnAssigned, OnLost, OnRevoked, Owned
+from coterie.client.member import Member, Owned, PartitionOptions
 from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
 from coterie.client.membership import (
     LEAVE_EPOCH,
@@ -67,33 +67,16 @@ from coterie.wire.error_codes import ErrorCode
 _LOGGER = logging.getLogger(__name__)
 
 
-class MemberOptions(TypedDict, total=False):
+class MemberOptions(PartitionOptions, total=False):
     """The optional arguments of `GroupMember`."""
 
     pattern: str | None
     """A regular expression in RE2 syntax for whole topic names."""
-    on_assigned: OnAssigned
-    """The callback for newly assigned partitions."""
-    on_revoked: OnRevoked
-    """The callback for partitions to revoke; it may return offsets to commit for them.
-    """
-    on_lost: OnLost
-    """The callback for lost partitions, whose offsets cannot be committed."""
-    instance_id: str | None
-    """The instance id of a static member, which keeps its partitions when it rejoins
-    within the session time-out (KIP-345).
-    """
-    rack_id: str | None
-    """The member's rack, for rack-aware assignors."""
     server_assignor: str | None
     """The preferred server-side assignor; the group uses the one most members
     prefer."""
-    rebalance_timeout_ms: int
-    """The limit for revoking partitions; 300,000 by default."""
     assignors: Sequence[ClientAssignor]
     """Client-side assignors by preference; only Coterie brokers support them."""
-    client: ClientOptions
-    """The options of its connections."""
 
 
 class GroupMember(Member):
