@@ -250,9 +250,7 @@ async def test_a_metadata_error_is_raised() -> None:
             m.MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
-        with pytest.raises(
-            ApiError, match="refused: REBOOTSTRAP_REQUIRED"
-        ):
+        with pytest.raises(ApiError, match="refused: REBOOTSTRAP_REQUIRED"):
             await cluster.metadata(["orders"])
         await cluster.close()
 

@@ -131,10 +131,7 @@ from coterie.client.member import (
     Owned as Owned,
     PartitionOptions as PartitionOptions,
 )
-from coterie.client.member_offsets import (
-    Offset as Offset,
-    OffsetAndMetadata as OffsetAndMetadata,
-)
+from coterie.client.member_offsets import Offset as Offset
 from coterie.client.member_states import MemberState as MemberState
 from coterie.client.oauth import (
     ClientCredentials as ClientCredentials,

@@ -45,7 +45,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, Unpack
 
 from coterie.client import classic_requests, member_offsets
-from coterie.client.admin.group_offsets import CommittedOffset, CommittedOffsets
+from coterie.client.admin.group_offsets import (
+    CommittedOffset,
+    CommittedOffsets,
+    topics_to_commit,
+)
 from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
 from coterie.client.classic_session import ClassicSession, Effect
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, Cluster, is_retriable
@@ -203,12 +207,12 @@ class ClassicMember(Member):
 
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, member_offsets.OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         fetched = await CommittedOffsets(self._cluster).fetch(
             self.group_id, partitions, require_stable=True
         )
         offsets = fetched.all()
-        return {each: _with_metadata(offsets.get(each)) for each in partitions}
+        return {each: offsets.get(each) for each in partitions}
 
     async def _commit(
         self, offsets: Mapping[TopicPartition, member_offsets.Offset]
@@ -221,7 +225,7 @@ class ClassicMember(Member):
             generation_id_or_member_epoch=self._session.generation,
             member_id=self._session.member_id,
             group_instance_id=self._identity.instance_id,
-            topics=member_offsets.topics_to_commit(offsets),
+            topics=topics_to_commit(offsets),
         )
         return await member_offsets.commit_offsets(
             self._cluster, request, _COMMITS_BY_NAME
@@ -490,12 +494,3 @@ class ClassicMember(Member):
     async def _stop(self) -> None:
         self._close_join_connection()
         await super()._stop()
-
-
-def _with_metadata(
-    offset: CommittedOffset | None,
-) -> member_offsets.OffsetAndMetadata | None:
-    if offset is None:
-        return None
-    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-    return member_offsets.OffsetAndMetadata(offset.offset, epoch, offset.metadata)

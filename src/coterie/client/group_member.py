@@ -41,6 +41,7 @@ from typing import Unpack
 from uuid import uuid4
 
 from coterie.client import member_states
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.client_assignors import (
     AssignmentComputer,
     ClientAssignor,
@@ -48,7 +49,7 @@ from coterie.client.client_assignors import (
 )
 from coterie.client.cluster import Cluster, is_retriable
 from coterie.client.member import Member, Owned, PartitionOptions
-from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
+from coterie.client.member_offsets import MemberOffsets, Offset
 from coterie.client.membership import (
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -150,7 +151,7 @@ class GroupMember(Member):
 
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         return await self._offsets.committed(partitions)
 
     async def _commit(

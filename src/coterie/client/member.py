@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from types import TracebackType
 from typing import Self, TypeAlias, TypedDict
 
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.cluster import Cluster
-from coterie.client.member_offsets import Offset, OffsetAndMetadata
+from coterie.client.member_offsets import Offset
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.errors import ClientError, CommitRefused, CoterieError
@@ -143,7 +144,7 @@ class Member(ABC):
         self._raise_failure()
 
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
+        """Commit the next offset to read of each partition, or an `CommittedOffset`.
 
         A member of a classic group may commit from `on_assigned` to the end of
         `on_revoked`. Raises CommitRefused with the codes of refused partitions,
@@ -156,7 +157,7 @@ class Member(ABC):
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offset of each partition; None without a commit.
 
         It waits for open transactions to end, from Kafka 2.5 on. Raises ApiError, also
@@ -206,7 +207,7 @@ class Member(ABC):
     @abstractmethod
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offset of each partition; None without a commit."""
 
     # Common to both protocols.

@@ -12,18 +12,16 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
 from coterie.types import SecurityProtocol
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-
-if TYPE_CHECKING:
-    from coterie.client.options import ClientOptions
-    from coterie.wire.schema import Message
+from coterie.wire.schema import Message
 
 _LIMIT_S: Final = 3.0
 """The limit for the further connection and its response."""

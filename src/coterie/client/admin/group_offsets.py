@@ -79,6 +79,7 @@ class CommittedOffset:
     leader_epoch: int | None = None
     """The leader epoch of the record before it, when known."""
     metadata: str = ""
+    """A text of the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,23 +204,10 @@ class CommittedOffsets(Family):
         If the group has members, each partition has the error UNKNOWN_MEMBER_ID
         (E29-08). Raises the group's ApiError.
         """
-        topics = []
-        for name, indexes in by_topic(offsets).items():
-            partitions = []
-            for index in indexes:
-                offset = offsets[TopicPartition(name, index)]
-                epoch = offset.leader_epoch
-                partitions.append(
-                    m.OffsetCommitRequestPartition(
-                        partition_index=index,
-                        committed_offset=offset.offset,
-                        committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
-                        committed_metadata=offset.metadata,
-                    )
-                )
-            topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
         commit = m.OffsetCommitRequest(
-            group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
+            group_id=group_id,
+            generation_id_or_member_epoch=_NO_EPOCH,
+            topics=topics_to_commit(offsets),
         )
 
         async def request(node_id: int) -> _Changed | CoterieError:
@@ -364,6 +352,29 @@ def _changed(
         else:
             done[each] = None
     return Results(done, errors)
+
+
+def topics_to_commit(
+    offsets: Mapping[TopicPartition, LogOffset | CommittedOffset],
+) -> list[m.OffsetCommitRequestTopic]:
+    """Return offsets as the topics of an OffsetCommit request."""
+    topics = []
+    for name, indexes in by_topic(offsets).items():
+        partitions = []
+        for index in indexes:
+            given = offsets[TopicPartition(name, index)]
+            offset = CommittedOffset(given) if isinstance(given, int) else given
+            epoch = offset.leader_epoch
+            partitions.append(
+                m.OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
+    return topics
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:
