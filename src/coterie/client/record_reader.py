@@ -94,7 +94,9 @@ class RecordReader:
         ends = self._ends
         if ends is not None:
             self.positions = {
-                key: at for key, at in self.positions.items() if at < ends[key]
+                key: position
+                for key, position in self.positions.items()
+                if position < ends[key]
             }
 
     def _records(

@@ -109,8 +109,8 @@ async def _sasl_mismatch(
 
     request = m.SaslHandshakeRequest(mechanism=_DEFAULT_MECHANISM)
     frame = await _exchange(address, options, request, 1, options.ssl)
-    _, at = read_response(frame, tagged=False)
-    response, _ = decode(m.SaslHandshakeResponse, 1, frame, at)
+    _, position = read_response(frame, tagged=False)
+    response, _ = decode(m.SaslHandshakeResponse, 1, frame, position)
     if response.error_code not in {
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_SASL_MECHANISM,

@@ -176,8 +176,8 @@ def filter_rows(
     if options.top:
         rows = [
             each
-            for at, each in enumerate(rows)
-            if at < options.top or each["error"] is not None
+            for index, each in enumerate(rows)
+            if index < options.top or each["error"] is not None
         ]
     return tuple(rows)
 

@@ -199,11 +199,17 @@ class _Redrawn:
         limit_s = max(_PENDING_LEAST_S, 2 * self._run.options.interval)
         if pending > timedelta(seconds=limit_s):
             reason = f"no response for {pending // timedelta(seconds=1)} s"
-        at = self._measured_at
+        measured_at = self._measured_at
         if reason:
-            since = f"stale since {at:%H:%M:%S}" if at else "no measurement yet"
+            since = (
+                f"stale since {measured_at:%H:%M:%S}"
+                if measured_at
+                else "no measurement yet"
+            )
             return _cut(out.printable(f"{since} ({reason})"), width)[0], RED
-        measured = f"measured at {at:%H:%M:%S}" if at else "measuring ..."
+        measured = (
+            f"measured at {measured_at:%H:%M:%S}" if measured_at else "measuring ..."
+        )
         return _cut(measured, width)[0], ""
 
 

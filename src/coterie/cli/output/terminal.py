@@ -194,11 +194,11 @@ def lay_out(
     rows = tables.cell_texts(columns, items, encoding)
     lanes = [
         _Lane.of(
-            _as_identity(column) if at == 0 else column,
-            [row[at] for row in rows],
+            _as_identity(column) if index == 0 else column,
+            [row[index] for row in rows],
             tables.is_number(column, items),
         )
-        for at, column in enumerate(columns)
+        for index, column in enumerate(columns)
     ]
     lanes, left_out = _fitted(lanes, width)
     widths = _narrowed(lanes, width)
@@ -206,9 +206,9 @@ def lay_out(
     ellipsis = ellipsis if len(ellipsis) == 1 else "..."
     rows_of_lines = []
     above: list[str] = []
-    for at in range(len(items)):
-        before, above = above, _identities_above(lanes, widths, at)
-        lines = _row_lines(lanes, widths, at, len(above), ellipsis)
+    for index in range(len(items)):
+        before, above = above, _identities_above(lanes, widths, index)
+        lines = _row_lines(lanes, widths, index, len(above), ellipsis)
         if above != before:
             lines = [*_lines_above(lanes, widths, above, width), *lines]
         rows_of_lines.append(lines)
@@ -267,9 +267,11 @@ def _fitted(lanes: Sequence[_Lane], width: int) -> tuple[list[_Lane], tuple[str,
 def _droppable(columns: Sequence[Column]) -> list[Column]:
     """Return the columns that may be left out, the first to go first."""
     found = [
-        (0 if column.is_wide and not column.drop else 1, column.drop, -at, column)
-        for at, column in enumerate(columns)
-        if at and column.role is not Role.IDENTITY and (column.drop or column.is_wide)
+        (0 if column.is_wide and not column.drop else 1, column.drop, -index, column)
+        for index, column in enumerate(columns)
+        if index
+        and column.role is not Role.IDENTITY
+        and (column.drop or column.is_wide)
     ]
     return [each[-1] for each in sorted(found, key=lambda each: each[:3])]
 
@@ -278,7 +280,7 @@ def _with_identities_above(lanes: Sequence[_Lane], width: int) -> list[_Lane]:
     """Return the columns with identities narrowed, the widest first, until all fit."""
     fitted = list(lanes)
     while (excess := _needed(fitted) - width) > 0:
-        at, wide = max(
+        index, wide = max(
             enumerate(fitted),
             key=lambda each: (
                 each[1].column.role is Role.IDENTITY,
@@ -287,7 +289,7 @@ def _with_identities_above(lanes: Sequence[_Lane], width: int) -> list[_Lane]:
         )
         if wide.column.role is not Role.IDENTITY or wide.least <= wide.title_width:
             break
-        fitted[at] = wide.limited(max(wide.title_width, wide.least - excess))
+        fitted[index] = wide.limited(max(wide.title_width, wide.least - excess))
     return fitted
 
 
@@ -296,27 +298,29 @@ def _narrowed(lanes: Sequence[_Lane], width: int) -> list[int]:
     widths = [each.widest for each in lanes]
     available = width - len(_GAP) * (len(lanes) - 1)
     while sum(widths) > available:
-        wide = [at for at, each in enumerate(lanes) if widths[at] > each.least]
+        wide = [index for index, each in enumerate(lanes) if widths[index] > each.least]
         if not wide:
             break
         widths[max(wide, key=widths.__getitem__)] -= 1
-    for at, lane in enumerate(lanes):
+    for index, lane in enumerate(lanes):
         if lane.column.role is Role.TEXT:
-            parts = (part for each in lane.texts for part in wrapped(each, widths[at]))
-            widths[at] = max(lane.title_width, *map(tables.cells, parts))
+            parts = (
+                part for each in lane.texts for part in wrapped(each, widths[index])
+            )
+            widths[index] = max(lane.title_width, *map(tables.cells, parts))
     return widths
 
 
 def _identities_above(
-    lanes: Sequence[_Lane], widths: Sequence[int], at: int
+    lanes: Sequence[_Lane], widths: Sequence[int], index: int
 ) -> list[str]:
     """Return the identities of a row up to the last one that is too long."""
     names: list[str] = []
     count = 0
     for lane, width in zip(lanes, widths, strict=True):
         if lane.column.role is Role.IDENTITY:
-            names.append(lane.texts[at])
-            count = len(names) if lane.sizes[at] > width else count
+            names.append(lane.texts[index])
+            count = len(names) if lane.sizes[index] > width else count
     return names[:count]
 
 
@@ -328,12 +332,12 @@ def _lines_above(
     Each begins in its column where it ends within the terminal, and else on the left.
     """
     lines = [""]
-    begins = [sum(widths[:at]) + len(_GAP) * at for at in range(len(lanes))]
+    begins = [sum(widths[:index]) + len(_GAP) * index for index in range(len(lanes))]
     identities = [
         x for x, each in enumerate(lanes) if each.column.role is Role.IDENTITY
     ]
-    for text, at in zip(names, identities, strict=False):
-        begin = begins[at]
+    for text, index in zip(names, identities, strict=False):
+        begin = begins[index]
         is_taken = bool(lines[-1]) and tables.cells(lines[-1] + _GAP) > begin
         if is_taken or begin + tables.cells(text) > width:
             lines.append("")
@@ -345,14 +349,14 @@ def _lines_above(
 def _row_lines(
     lanes: Sequence[_Lane],
     widths: Sequence[int],
-    at: int,
+    index: int,
     names_above: int,
     ellipsis: str,
 ) -> list[str]:
     """Return the lines of a row without its first identities, which are above it."""
     row: list[Sequence[str]] = []
     for lane, width in zip(lanes, widths, strict=True):
-        text = lane.texts[at]
+        text = lane.texts[index]
         role = lane.column.role
         if role is Role.IDENTITY and names_above:
             names_above -= 1
@@ -433,10 +437,10 @@ def _blocks(
 ) -> Iterable[str]:
     """Yield the lines of each row with a line for each column."""
     titles = max(tables.cells(each.title) for each in columns)
-    for at, (item, row) in enumerate(
+    for index, (item, row) in enumerate(
         zip(items, tables.cell_texts(columns, items, encoding), strict=True)
     ):
-        if at:
+        if index:
             yield ""
         for column, text in zip(columns, row, strict=True):
             title = styled(tables.align(column.title, titles, False), BOLD)

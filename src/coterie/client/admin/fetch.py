@@ -257,9 +257,9 @@ async def _first_record(
 ) -> FirstRecord | CoterieError | None:
     # A broker returns a whole batch for a limit of one byte, but only for the first
     # partition of a request: hence one request for each record.
-    at, bytes_max = offset, _ONE_BATCH
+    position, bytes_max = offset, _ONE_BATCH
     for _ in range(FETCHES_MAX):
-        request = _fetch_request({partition: at}, bytes_max)
+        request = _fetch_request({partition: position}, bytes_max)
         request.isolation_level = int(committed_only)
         response = await cluster.call(
             request, m.FetchResponse, node_id=node_id, wanted=_BY_NAME
@@ -269,10 +269,10 @@ async def _first_record(
             return fetched or ClientError(
                 f"the response of node {node_id} omits {partition_name(partition)}"
             )
-        start = at
+        start = position
         try:
             for batch in fetched.batches():
-                at = max(at, batch.header.last_offset + 1)
+                position = max(position, batch.header.last_offset + 1)
                 if batch.is_hidden:
                     continue
                 for found, timestamp_ms in record_times(batch.data):
@@ -280,13 +280,13 @@ async def _first_record(
                         return FirstRecord(found, timestamp_ms)
         except MalformedFrame as error:
             return ClientError(
-                f"{partition_name(partition)}: cannot read the batch at offset {at}: "
-                f"{error}"
+                f"{partition_name(partition)}: cannot read the batch at offset "
+                f"{position}: {error}"
             )
-        if at == start and not fetched.is_throttled:
+        if position == start and not fetched.is_throttled:
             return None
         bytes_max = _SKIPPED_BYTES
-    return FirstRecord(at, -1)
+    return FirstRecord(position, -1)
 
 
 def _fetch_request(

@@ -60,12 +60,12 @@ def read_unsecured(text: str) -> dict[str, str]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kind (word, text or mark) and the text of each token."""
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise SettingError("a quotation in sasl.jaas.config is not closed")
-        at = match.end()
+        position = match.end()
         kind = match.lastgroup
         if kind in {"double", "single"}:
             yield "text", _ESCAPE.sub(_unescaped, match[kind])
@@ -93,14 +93,14 @@ def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
 
 
 def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for at in range(0, len(tokens), 3):
-        match tokens[at : at + 3]:
+    for position in range(0, len(tokens), 3):
+        match tokens[position : position + 3]:
             case [("word" | "text", name), ("mark", "="), ("word" | "text", value)]:
                 yield name, value
             case _:
                 raise SettingError(
                     'sasl.jaas.config contains something other than NAME="VALUE" '
-                    f"after {at // 3} options"
+                    f"after {position // 3} options"
                 )
 
 
