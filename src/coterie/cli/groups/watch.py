@@ -4,7 +4,6 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shutil
 from collections.abc import Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -75,6 +74,8 @@ async def watch(run: Run) -> out.Exit:
 
 async def _append(run: Run) -> out.Exit:
     """Print one measurement after another."""
+    import asyncio
+
     watcher = _Watcher(run)
     for number in count(1):
         outcome = await watcher.measure()
@@ -107,6 +108,8 @@ class _Redrawn:
     async def watch(self) -> out.Exit:
         """Watch until --count or a closed stdout ends it, then print the last table in
         full."""
+        import asyncio
+
         last: out.Outcome | None = None
         for number in count(1):
             self._pending_since = self._now()
@@ -127,6 +130,8 @@ class _Redrawn:
 
     async def _draw_until_done(self, waiting: Coroutine[None, None, T]) -> T | None:
         """Return what it returns, or None when stdout is closed."""
+        import asyncio
+
         task = asyncio.ensure_future(waiting)
         try:
             while emit.write(self._run.io.stdout, [_on_screen(self._frame())]):

@@ -14,7 +14,6 @@ from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import write_message
 from coterie.cli.topics.record_items import read_base64, read_json_line
-from coterie.cli.topics.stdin_lines import read_chunks
 from coterie.errors import ApiError, ClientError, CoterieError, SettingError
 from coterie.types import TopicPartition
 
@@ -173,6 +172,8 @@ def produce_records(options: argparse.Namespace) -> int:
 async def _produce(template: Template, run: Run) -> out.Outcome:
     """Send chunks of stdin until its end or the first error; return a row for each
     partition."""
+    from coterie.cli.topics.stdin_lines import read_chunks  # imports asyncio
+
     options = run.options
     if sys.stdin.isatty() and run.io.stderr.isatty():
         write_message(run.io, "one record a line; Ctrl-D ends the input")
