@@ -27,6 +27,8 @@ HEAVY = ("asyncio", "ssl", "logging", "coterie.wire.schema")
 LAZY = ("coterie.client.", "coterie.operations.")
 """Packages of which `--help` imports no module: commands use their names, which are
 imported on first use."""
+NAMESPACES = {"coterie.client.settings", "coterie.operations.exporter"}
+"""Packages with lazy names of their own, which cost nothing either."""
 NOT_FOR_LIST = (
     "prometheus_client",
     "crc32c",
@@ -85,7 +87,7 @@ def address() -> Iterator[str]:
 def test_help_has_no_heavy_imports(words: list[str]) -> None:
     modules = loaded(*words)
     assert not modules.intersection(HEAVY)
-    assert [each for each in modules if each.startswith(LAZY)] == []
+    assert {each for each in modules if each.startswith(LAZY)} <= NAMESPACES
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

@@ -162,7 +162,7 @@ def test_an_interval_has_bounds(
 ) -> None:
     with pytest.raises(SystemExit):
         run("--interval", interval)
-    assert "use 0.1 to 3600 seconds" in capsys.readouterr().err
+    assert "is not a duration from 0.1 to 3600; use" in capsys.readouterr().err
 
 
 def test_the_page_of_a_server_needs_plaintext_and_no_control(

@@ -172,7 +172,7 @@ async def test_an_authorization_error_of_find_coordinator_is_final() -> None:
         refused = not_found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(refused)
         cluster = Cluster(broker.bootstrap, OPTIONS)
-        with pytest.raises(ApiError, match="group g: GROUP_AUTHORIZATION_FAILED"):
+        with pytest.raises(ApiError, match="group g is not authorized"):
             await cluster.coordinator("g")
         assert len(broker.asked) == 1
         await cluster.close()
@@ -250,7 +250,7 @@ async def test_a_metadata_error_is_raised() -> None:
             m.MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         )
         cluster = Cluster(broker.bootstrap, OPTIONS)
-        with pytest.raises(ApiError, match="Metadata: REBOOTSTRAP_REQUIRED"):
+        with pytest.raises(ApiError, match="refused: REBOOTSTRAP_REQUIRED"):
             await cluster.metadata(["orders"])
         await cluster.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import GroupMember, OffsetAndMetadata
+from coterie.client import CommittedOffset, GroupMember
 from coterie.errors import ApiError, CommitRefused, RequestTimedOut, UnsupportedByBroker
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
@@ -67,7 +67,7 @@ async def test_a_commit_contains_member_id_and_epoch() -> None:
             await member.commit(
                 {
                     ORDERS_0: 5,
-                    ORDERS_1: OffsetAndMetadata(6, leader_epoch=3, metadata="m"),
+                    ORDERS_1: CommittedOffset(6, leader_epoch=3, metadata="m"),
                     TopicPartition("more", 0): 7,
                 }
             )
@@ -200,7 +200,7 @@ async def test_committed_offsets_are_fetched_with_member_epoch_and_require_stabl
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(fetched())
         async with member_of(broker, RecordedCallbacks()) as member:
             found = await member.committed([ORDERS_0, ORDERS_1])
-        assert found == {ORDERS_0: OffsetAndMetadata(7, 2, "m"), ORDERS_1: None}
+        assert found == {ORDERS_0: CommittedOffset(7, 2, "m"), ORDERS_1: None}
         (asked,) = broker.asked_of(m.OffsetFetchRequest)
         assert asked.require_stable
         assert asked.groups[0].member_id == member.member_id

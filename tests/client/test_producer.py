@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
-from coterie.client.admin.leaders import UNKNOWN_TRIES
+from coterie.client.admin.routing import UNKNOWN_TRIES
 from coterie.client.producer import NewRecord, Producer, ProducerOptions
 from coterie.errors import ApiError
 from coterie.types import TopicPartition

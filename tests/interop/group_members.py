@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid as ids
 from typing import Any, Final
 
-from coterie.client.admin.calls import Deadline
 from coterie.client.admin.group_calls import Groups
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
@@ -205,7 +204,7 @@ class GroupMember:
             return answer
 
         # A coordinator of a new cluster is loading at first.
-        answer = await Deadline(self._cluster).retrying(once)
+        answer = await self._cluster.retrying(once)
         self._epoch = answer.member_epoch
         return answer
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    EXECUTE_HINT,
-    Command,
-    add_execute_options,
-    on_cluster,
-    run_on_cluster,
-)
-from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.auth.acl import AclBinding, AclBindingFilter, Operation, ResourceType
-    from coterie.cli.command import Run
-    from coterie.cli.output.outcome import Column, Item, Outcome
-    from coterie.errors import CoterieError
-
-AclErrors: TypeAlias = "Mapping[AclBinding, CoterieError]"
-"""The bindings that could not be written, and why."""
+from coterie import client
+from coterie.cli import command
+from coterie.cli.changes import Change, Send, show_or_write
+from coterie.cli.output import outcome as out
+from coterie.errors import CoterieError, SettingError
 
 _RESOURCES: Final = ("group", "topic", "transactional-id")
 """The resource types that have names."""
@@ -115,65 +102,54 @@ def _declare_binding(parser: argparse.ArgumentParser) -> None:
     _declare_resources(parser)
 
 
-def _named_resources(options: argparse.Namespace) -> Iterator[tuple[ResourceType, str]]:
-    from coterie.auth.acl import CLUSTER_NAME, ResourceType
+def _named_resources(
+    options: argparse.Namespace,
+) -> Iterator[tuple[client.ResourceType, str]]:
+    from coterie.auth.acl import CLUSTER_NAME
 
     for kind in _RESOURCES:
         attribute = kind.replace("-", "_")
         for name in getattr(options, attribute):
-            yield ResourceType[attribute.upper()], name
+            yield client.ResourceType[attribute.upper()], name
     if options.cluster:
-        yield ResourceType.CLUSTER, CLUSTER_NAME
+        yield client.ResourceType.CLUSTER, CLUSTER_NAME
 
 
-def _read_operation(word: str) -> Operation:
-    from coterie.auth.acl import Operation
-
-    return Operation[word.upper().replace("-", "_")]
+def _read_operation(word: str) -> client.Operation:
+    return client.Operation[word.upper().replace("-", "_")]
 
 
-def read_filters(options: argparse.Namespace) -> list[AclBindingFilter]:
+def read_filters(options: argparse.Namespace) -> list[client.AclBindingFilter]:
     """Return a filter for each pair of a named resource and an operation."""
-    from coterie.auth.acl import (
-        AclBindingFilter,
-        Operation,
-        PatternType,
-        PermissionType,
-        ResourceType,
-    )
-
-    resources: list[tuple[ResourceType, str | None]] = [*_named_resources(options)]
+    resources: list[tuple[client.ResourceType, str | None]] = [
+        *_named_resources(options)
+    ]
     operations = [_read_operation(each) for each in options.operation]
     pairs = product(
-        resources or [(ResourceType.ANY, None)], operations or [Operation.ANY]
+        resources or [(client.ResourceType.ANY, None)],
+        operations or [client.Operation.ANY],
     )
     permission = options.permission or "any"
     return [
-        AclBindingFilter(
+        client.AclBindingFilter(
             resource_type=kind,
             name=name,
-            pattern=PatternType[options.pattern.upper()],
+            pattern=client.PatternType[options.pattern.upper()],
             principal=options.principal,
             host=options.host,
             operation=operation,
-            permission=PermissionType[permission.upper()],
+            permission=client.PermissionType[permission.upper()],
         )
         for (kind, name), operation in pairs
     ]
 
 
-def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
+def read_bindings(options: argparse.Namespace) -> list[client.AclBinding]:
     """Return a binding for each resource, principal, host and operation.
 
     Raises SettingError when one of them is missing or invalid.
     """
-    from coterie.auth.acl import (
-        WILDCARD,
-        AclBinding,
-        PatternType,
-        PermissionType,
-        parse_principal,
-    )
+    from coterie.auth.acl import WILDCARD, parse_principal
 
     resources = list(_named_resources(options))
     if not resources:
@@ -197,16 +173,20 @@ def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
                 f"User:{principal_text}"
             )
         bindings.append(
-            AclBinding(
+            client.AclBinding(
                 principal=principal,
                 permission=(
-                    PermissionType.DENY if options.deny else PermissionType.ALLOW
+                    client.PermissionType.DENY
+                    if options.deny
+                    else client.PermissionType.ALLOW
                 ),
                 operation=_read_operation(operation),
                 resource_type=kind,
                 name=name,
                 pattern=(
-                    PatternType.PREFIXED if options.prefixed else PatternType.LITERAL
+                    client.PatternType.PREFIXED
+                    if options.prefixed
+                    else client.PatternType.LITERAL
                 ),
                 host=host,
             )
@@ -217,23 +197,19 @@ def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
 # Rows.
 
 
-def _columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, Role
-
+def _columns() -> tuple[out.Column, ...]:
     return (
-        Column("resource_type", "RESOURCE"),
-        Column("name", "NAME", role=Role.IDENTITY),
-        Column("pattern", "PATTERN", drop=2),
-        Column("principal", "PRINCIPAL", role=Role.IDENTITY),
-        Column("host", "HOST", role=Role.ID, drop=1),
-        Column("permission", "PERMISSION"),
-        Column("operation", "OPERATION"),
+        out.Column("resource_type", "RESOURCE"),
+        out.Column("name", "NAME", role=out.Role.IDENTITY),
+        out.Column("pattern", "PATTERN", drop=2),
+        out.Column("principal", "PRINCIPAL", role=out.Role.IDENTITY),
+        out.Column("host", "HOST", role=out.Role.ID, drop=1),
+        out.Column("permission", "PERMISSION"),
+        out.Column("operation", "OPERATION"),
     )
 
 
-def _item(acl: AclBinding, error: CoterieError | None = None, **more: str) -> Item:
-    from coterie.cli.output.outcome import error_item
-
+def _item(acl: client.AclBinding) -> dict[str, out.Json]:
     def word(name: str) -> str:
         return name.lower().replace("_", "-")
 
@@ -245,37 +221,33 @@ def _item(acl: AclBinding, error: CoterieError | None = None, **more: str) -> It
         "host": acl.host,
         "permission": word(acl.permission.name),
         "operation": word(acl.operation.name),
-        **more,
-        "error": error_item(error),
     }
 
 
 # Commands.
 
 
-async def fetch_acls(run: Run) -> list[AclBinding]:
+async def fetch_acls(run: command.Run) -> list[client.AclBinding]:
     """Fetch the selected bindings, each once, in order of their resources."""
-    acls: set[AclBinding] = set()
+    acls: set[client.AclBinding] = set()
     for each in read_filters(run.options):
         acls.update(await run.admin.acls.describe(each))
     return sorted(acls, key=lambda acl: (acl.resource_type, acl.name, acl))
 
 
-async def list_acls(run: Run) -> Outcome:
+async def list_acls(run: command.Run) -> out.Outcome:
     """Return a row for each selected binding."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
     acls = await fetch_acls(run)
-    error = Column("error", "ERROR", is_wide=True, show=show_error)
-    return Outcome(
+    error = out.Column("error", "ERROR", is_wide=True, show=out.show_error)
+    return out.Outcome(
         schema="coterie.acls.list",
         columns=(*_columns(), error),
-        items=tuple(map(_item, acls)),
+        items=tuple({**_item(acl), "error": None} for acl in acls),
         summary={"acls": len(acls)},
     )
 
 
-LIST: Final = Command(
+LIST: Final = command.Command(
     description="List ACLs.",
     examples="""\
 examples:
@@ -289,77 +261,47 @@ examples:
 exit codes: 0 success, 1 the cluster is unavailable or does not return ACLs, 2 usage
 error
 """,
-    options=(_declare_filter, *CLUSTER_OPTIONS),
-    run=on_cluster(list_acls),
+    options=(_declare_filter, *command.CLUSTER_OPTIONS),
+    run=command.on_cluster(list_acls),
 )
 
 
 async def _write_acls(
-    plan: Callable[[Run], Awaitable[Sequence[AclBinding]]],
-    write: Callable[[Run, Sequence[AclBinding]], Awaitable[AclErrors]],
+    run: command.Run,
+    acls: Sequence[client.AclBinding],
     done: str,
-    run: Run,
-) -> Outcome:
+    send: Send[client.AclBinding],
+) -> out.Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
-    from coterie.cli.output.emit import check_columns, confirm, is_interactive
-
-    acls = await plan(run)
-    if not acls:
-        return _write_outcome(run, acls, "planned", "there is nothing to do")
-    if not (run.options.execute or run.options.yes):
-        return _write_outcome(run, acls, "planned", EXECUTE_HINT)
-    preview = _write_outcome(run, acls, "planned")
-    check_columns(preview, run.options)
-    if not run.options.yes and is_interactive(run.io):
-        which = "this binding" if len(acls) == 1 else f"these {len(acls)} bindings"
-        if not confirm(run.io, preview, run.options, f"Write {which}?"):
-            return _write_outcome(run, acls, "planned", "nothing was written")
-    return _write_outcome(run, acls, done, errors=await write(run, acls))
-
-
-def _write_outcome(
-    run: Run,
-    acls: Sequence[AclBinding],
-    result: str,
-    *notes: str,
-    errors: AclErrors | None = None,
-) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, show_error
-
-    failed = errors or {}
-    return Outcome(
-        schema=f"coterie.{run.options.command.replace(' ', '.')}",
-        columns=(
-            *_columns(),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=not failed, show=show_error),
-        ),
-        items=tuple(
-            _item(acl, failed.get(acl), result="failed" if acl in failed else result)
-            for acl in acls
-        ),
-        summary={"executed": result != "planned", "acls": len(acls)},
-        notes=notes,
+    which = "this binding" if len(acls) == 1 else f"these {len(acls)} bindings"
+    change = Change(
+        unit="acls",
+        columns=_columns(),
+        rows=[(acl, _item(acl)) for acl in acls],
+        done=done,
+        question=f"Write {which}?",
+        send=send,
     )
-
-
-async def _plan_add(run: Run) -> Sequence[AclBinding]:
-    return read_bindings(run.options)
+    return await show_or_write(run, change)
 
 
 def add_acls(options: argparse.Namespace) -> int:
     """Show the bindings that the options describe, or add them. Raises SettingError."""
-    read_bindings(options)  # Report a usage error before connecting.
-    work = partial(_write_acls, _plan_add, _create_acls, "added")
-    return run_on_cluster(options, work)
+    acls = read_bindings(options)  # Report a usage error before connecting.
+
+    async def add(run: command.Run) -> out.Outcome:
+        async def send(
+            acls: Sequence[client.AclBinding],
+        ) -> Mapping[client.AclBinding, CoterieError]:
+            return (await run.admin.acls.create(acls)).errors
+
+        return await _write_acls(run, acls, "added", send)
+
+    return command.run_on_cluster(options, add)
 
 
-async def _create_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
-    return (await run.admin.acls.create(acls)).errors
-
-
-ADD: Final = Command(
+ADD: Final = command.Command(
     description="""\
 Add ACLs that allow or deny operations. Without --execute, the change is only shown.
 
@@ -377,17 +319,23 @@ examples:
 
 exit codes: 0 success, 1 a binding could not be added, 2 usage error
 """,
-    options=(_declare_binding, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_binding, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=add_acls,
 )
 
 
-async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
-    from coterie.auth.acl import AclBindingFilter
+async def remove_acls(run: command.Run) -> out.Outcome:
+    """Show the selected bindings, or remove them."""
+    send = partial(_delete_acls, run.admin)
+    return await _write_acls(run, await fetch_acls(run), "removed", send)
 
+
+async def _delete_acls(
+    admin: client.AdminClient, acls: Sequence[client.AclBinding]
+) -> Mapping[client.AclBinding, CoterieError]:
     # One exact filter per binding, so that a binding added since the preview is kept.
     by_filter = {
-        AclBindingFilter(
+        client.AclBindingFilter(
             resource_type=acl.resource_type,
             name=acl.name,
             pattern=acl.pattern,
@@ -398,8 +346,8 @@ async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
         ): acl
         for acl in acls
     }
-    results = await run.admin.acls.delete(by_filter)
-    errors: dict[AclBinding, CoterieError] = {
+    results = await admin.acls.delete(by_filter)
+    errors: dict[client.AclBinding, CoterieError] = {
         by_filter[each]: error for each, error in results.errors.items()
     }
     for deleted in results.values.values():
@@ -407,7 +355,7 @@ async def _delete_acls(run: Run, acls: Sequence[AclBinding]) -> AclErrors:
     return errors
 
 
-REMOVE: Final = Command(
+REMOVE: Final = command.Command(
     description="Remove ACLs. Without --execute, the change is only shown.",
     examples="""\
 examples:
@@ -420,6 +368,6 @@ examples:
 
 exit codes: 0 success, 1 a binding could not be removed, 2 usage error
 """,
-    options=(_declare_filter, add_execute_options, *CLUSTER_OPTIONS),
-    run=on_cluster(partial(_write_acls, fetch_acls, _delete_acls, "removed")),
+    options=(_declare_filter, command.add_execute_options, *command.CLUSTER_OPTIONS),
+    run=command.on_cluster(remove_acls),
 )

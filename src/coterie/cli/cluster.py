@@ -8,16 +8,7 @@ from typing import Final
 
 from coterie import client
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.errors import UnsupportedByBroker
 from coterie.types import TopicName
 
@@ -32,7 +23,7 @@ def _declare_describe(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def describe_cluster(run: Run) -> Outcome:
+async def describe_cluster(run: Run) -> out.Outcome:
     """Return a row for each broker, or for each of its APIs."""
     cluster = await run.admin.brokers.describe()
     versions = await run.admin.brokers.describe_api_versions(
@@ -46,10 +37,10 @@ async def describe_cluster(run: Run) -> Outcome:
 def _brokers_outcome(
     cluster: client.ClusterDescription,
     versions: client.Results[int, client.BrokerVersions],
-) -> Outcome:
+) -> out.Outcome:
     from coterie.wire.releases import closest_release
 
-    items: list[Item] = []
+    items: list[out.Item] = []
     for node in cluster.nodes:
         served = versions.values.get(node.node_id)
         items.append(
@@ -61,21 +52,23 @@ def _brokers_outcome(
                 "controller": node.node_id == cluster.controller_id,
                 "release": closest_release(served) if served else None,
                 "apis": len(served) if served else None,
-                "error": error_item(versions.errors.get(node.node_id)),
+                "error": out.error_item(versions.errors.get(node.node_id)),
             }
         )
     controller = cluster.controller_id if cluster.controller_id >= 0 else None
-    return Outcome(
+    return out.Outcome(
         schema="coterie.broker",
         columns=(
-            Column("node_id", "NODE"),
-            Column("host", "HOST", role=Role.IDENTITY),
-            Column("port", "PORT"),
-            Column("rack", "RACK"),
-            Column("controller", "CONTROLLER"),
-            Column("release", "RELEASE"),
-            Column("apis", "#APIS", is_wide=True),
-            Column("error", "ERROR", is_wide=not versions.errors, show=show_error),
+            out.Column("node_id", "NODE"),
+            out.Column("host", "HOST", role=out.Role.IDENTITY),
+            out.Column("port", "PORT"),
+            out.Column("rack", "RACK"),
+            out.Column("controller", "CONTROLLER"),
+            out.Column("release", "RELEASE"),
+            out.Column("apis", "#APIS", is_wide=True),
+            out.Column(
+                "error", "ERROR", is_wide=not versions.errors, show=out.show_error
+            ),
         ),
         items=tuple(items),
         cluster_id=cluster.cluster_id,
@@ -87,18 +80,18 @@ def _brokers_outcome(
     )
 
 
-def _apis_outcome(versions: client.Results[int, client.BrokerVersions]) -> Outcome:
+def _apis_outcome(versions: client.Results[int, client.BrokerVersions]) -> out.Outcome:
     from coterie.wire.api import ApiKey
 
     names = {each.value: each.name for each in ApiKey}
-    return Outcome(
+    return out.Outcome(
         schema="coterie.broker.api",
         columns=(
-            Column("node_id", "NODE"),
-            Column("api_key", "KEY"),
-            Column("api", "API", role=Role.IDENTITY),
-            Column("min_version", "MIN-VERSION"),
-            Column("max_version", "MAX-VERSION"),
+            out.Column("node_id", "NODE"),
+            out.Column("api_key", "KEY"),
+            out.Column("api", "API", role=out.Role.IDENTITY),
+            out.Column("min_version", "MIN-VERSION"),
+            out.Column("max_version", "MAX-VERSION"),
         ),
         items=tuple(
             {
@@ -113,7 +106,7 @@ def _apis_outcome(versions: client.Results[int, client.BrokerVersions]) -> Outco
             for key, each in sorted(served.items())
         ),
         failures=tuple(
-            Failure.of("node", node_id, error)
+            out.Failure.of("node", node_id, error)
             for node_id, error in versions.errors.items()
         ),
     )
@@ -146,10 +139,10 @@ exit codes: 0 success, 1 a broker cannot be reached, 2 usage error
 # features
 
 
-async def list_features(run: Run) -> Outcome:
+async def list_features(run: Run) -> out.Outcome:
     """Return a row for each feature."""
     features = await run.admin.features.describe()
-    items: list[Item] = []
+    items: list[out.Item] = []
     for name in sorted({*features.finalized, *features.supported}):
         supported = features.supported.get(name)
         items.append(
@@ -161,13 +154,13 @@ async def list_features(run: Run) -> Outcome:
                 "error": None,
             }
         )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.cluster.feature",
         columns=(
-            Column("feature", "FEATURE", role=Role.IDENTITY),
-            Column("finalized_level", "FINALIZED"),
-            Column("min_supported_level", "MIN-SUPPORTED"),
-            Column("max_supported_level", "MAX-SUPPORTED"),
+            out.Column("feature", "FEATURE", role=out.Role.IDENTITY),
+            out.Column("finalized_level", "FINALIZED"),
+            out.Column("min_supported_level", "MIN-SUPPORTED"),
+            out.Column("max_supported_level", "MAX-SUPPORTED"),
         ),
         items=tuple(items),
         summary={"features": len(items), "epoch": features.epoch},
@@ -200,7 +193,7 @@ exit codes: 0 success, 1 the cluster is unavailable or too old, 2 usage error
 # health
 
 
-async def check_health(run: Run) -> Outcome:
+async def check_health(run: Run) -> out.Outcome:
     """Return a row for each problem."""
     cluster = await run.admin.brokers.describe()
     versions = await run.admin.brokers.describe_api_versions(
@@ -216,23 +209,23 @@ async def check_health(run: Run) -> Outcome:
     partitions = sum(len(each.partitions) for each in described)
     brokers = "1 broker" if len(cluster.nodes) == 1 else f"{len(cluster.nodes)} brokers"
     counts = f"{brokers}, {partitions} partitions"
-    return Outcome(
+    return out.Outcome(
         schema="coterie.cluster.health",
         columns=(
-            Column("problem", "PROBLEM", role=Role.IDENTITY),
-            Column("node_id", "NODE"),
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION"),
-            Column("leader", "LEADER"),
-            Column("replicas", "REPLICAS"),
-            Column("in_sync", "IN-SYNC"),
-            Column("detail", "DETAIL", role=Role.TEXT),
+            out.Column("problem", "PROBLEM", role=out.Role.IDENTITY),
+            out.Column("node_id", "NODE"),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION"),
+            out.Column("leader", "LEADER"),
+            out.Column("replicas", "REPLICAS"),
+            out.Column("in_sync", "IN-SYNC"),
+            out.Column("detail", "DETAIL", role=out.Role.TEXT),
         ),
         items=tuple(problems),
         failures=(
             *failures,
             *(
-                Failure.of("topic", name, error)
+                out.Failure.of("topic", name, error)
                 for name, error in sorted(topics.errors.items())
             ),
         ),
@@ -247,7 +240,7 @@ async def check_health(run: Run) -> Outcome:
     )
 
 
-def _problem(name: str, detail: str, **more: Json) -> Item:
+def _problem(name: str, detail: str, **more: out.Json) -> out.Item:
     return {
         "problem": name,
         "node_id": None,
@@ -266,7 +259,7 @@ def _broker_problems(
     cluster: client.ClusterDescription,
     versions: client.Results[int, client.BrokerVersions],
     topics: Sequence[client.TopicDescription],
-) -> Iterator[Item]:
+) -> Iterator[out.Item]:
     """Yield a problem for each broker that is missing or cannot be reached."""
     if cluster.controller_id < 0:
         yield _problem("no-controller", "no broker is the controller")
@@ -288,7 +281,7 @@ def _broker_problems(
 
 def _partition_problems(
     topics: Sequence[client.TopicDescription], least: Mapping[TopicName, int]
-) -> Iterator[Item]:
+) -> Iterator[out.Item]:
     """Yield the worst problem of each partition."""
     for topic in topics:
         for each in topic.partitions:
@@ -327,7 +320,7 @@ def _partition_problem(
 
 async def _min_in_sync(
     run: Run, topics: Sequence[client.TopicDescription]
-) -> tuple[dict[TopicName, int], Sequence[Failure], Sequence[str]]:
+) -> tuple[dict[TopicName, int], Sequence[out.Failure], Sequence[str]]:
     """Return min.insync.replicas of topics, failures, and a note when the brokers are
     too old to describe it."""
     resources = [
@@ -347,7 +340,7 @@ async def _min_in_sync(
         if entry.name == _MIN_IN_SYNC and entry.value
     }
     failures = [
-        Failure.of("topic", resource.name, error)
+        out.Failure.of("topic", resource.name, error)
         for resource, error in described.errors.items()
     ]
     return least, failures, ()

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -99,7 +98,7 @@ def run_on_cluster(
                 outcome = await next_steps.with_next_steps(admin, outcome)
             if not isinstance(outcome, Exit) and options.output in {"json", "yaml"}:
                 cluster = await admin.brokers.describe()
-                outcome = replace(outcome, cluster_id=cluster.cluster_id)
+                outcome = outcome._replace(cluster_id=cluster.cluster_id)
             # The coroutine does not return the outcome: asyncio.Runner of Python 3.11
             # formats the result of its main task for a debug message, which takes
             # seconds for many items.

@@ -14,15 +14,17 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from coterie import client
+from coterie import operations as ops
+from coterie.cli import connect
 from coterie.cli.command import Command
+from coterie.cli.connect import add_connection_options
+from coterie.cli.output.outcome import Column
+from coterie.cli.output.tables import encodable
 from coterie.cli.registry import find_command
 from coterie.errors import CoterieError
-
-if TYPE_CHECKING:
-    from coterie.cli.output.outcome import Column
-    from coterie.client.admin.admin_client import AdminClient
 
 _SHELLS: Final = ("bash", "zsh", "fish")
 _TIMEOUT_MS: Final = 1_500
@@ -110,8 +112,6 @@ def parser_for(words: Line) -> argparse.ArgumentParser:
 
 
 def _is_shown(candidate: str, typed: str) -> bool:
-    from coterie.cli.output.tables import encodable
-
     # A name with a line feed or an escape sequence cannot be shown, nor one that the
     # encoding of the terminal does not have.
     return (
@@ -182,27 +182,28 @@ def _option_value(line: Line, option: str) -> str | None:
 
 
 def _states(_: Line) -> Iterable[str]:
-    from coterie.client.admin.groups import GroupState
-
-    return (each.value for each in GroupState if each is not GroupState.UNKNOWN)
+    return (
+        each.value
+        for each in client.GroupState
+        if each is not client.GroupState.UNKNOWN
+    )
 
 
 def _types(_: Line) -> Iterable[str]:
-    from coterie.client.admin.groups import GroupType
-
-    return (each.value for each in GroupType if each is not GroupType.UNKNOWN)
+    return (
+        each.value for each in client.GroupType if each is not client.GroupType.UNKNOWN
+    )
 
 
 def _lag_columns(line: Line) -> Iterable[str]:
     """Return the columns of a command about lag, which depend on --by."""
     from coterie.cli.groups import lag_report
-    from coterie.operations.lag_rollup import RollupBy
 
     default = "partition" if list(line[:2]) == ["groups", "describe"] else "group"
     by = _option_value(line, "--by") or default
     columns: tuple[Column, ...] = lag_report.PARTITION_COLUMNS
     if by != "partition":
-        columns = lag_report.rollup_columns(RollupBy(by))
+        columns = lag_report.rollup_columns(ops.RollupBy(by))
     if list(line[:2]) == ["groups", "watch"]:
         columns = (*columns, *lag_report.RATE_COLUMNS)
     return (each.key for each in columns)
@@ -221,12 +222,12 @@ def _profiles(_: Line) -> Iterable[str]:
 
 def _snapshots(line: Line) -> Iterable[str]:
     from coterie.cli.groups.write import snapshot_directory
-    from coterie.operations.snapshots import list_snapshots
 
     directory = _option_value(line, "--snapshots")
     options = argparse.Namespace(snapshots=directory)
     return (
-        each.head.snapshot_id for each in list_snapshots(snapshot_directory(options))
+        each.head.snapshot_id
+        for each in ops.list_snapshots(snapshot_directory(options))
     )
 
 
@@ -234,14 +235,12 @@ def _snapshots(line: Line) -> Iterable[str]:
 
 
 def _of_cluster(
-    fetch: Callable[[AdminClient, Line], Awaitable[Iterable[str]]],
+    fetch: Callable[[client.AdminClient, Line], Awaitable[Iterable[str]]],
 ) -> Source:
     """Return a source that fetches names from the cluster of the line."""
 
     async def connect_and_fetch(line: Line) -> Iterable[str]:
         import asyncio
-
-        from coterie.cli import connect
 
         async with (
             asyncio.timeout(_TIMEOUT_MS / 1000),
@@ -257,24 +256,21 @@ def _of_cluster(
     return names
 
 
-async def _groups(admin: AdminClient, _: Line) -> Iterable[str]:
+async def _groups(admin: client.AdminClient, _: Line) -> Iterable[str]:
     listings = await admin.groups.list()
     return [each.group_id for each in listings.groups]
 
 
-async def _topics(admin: AdminClient, _: Line) -> Iterable[str]:
+async def _topics(admin: client.AdminClient, _: Line) -> Iterable[str]:
     topics = await admin.topics.describe()
     return [each.name for each in topics.values.values() if not each.is_internal]
 
 
-async def _topic_configs(admin: AdminClient, _: Line) -> Iterable[str]:
+async def _topic_configs(admin: client.AdminClient, _: Line) -> Iterable[str]:
     """Return the names of topic configurations, from those of any topic."""
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.wire.configs import ConfigResourceType
-
     topics = await admin.topics.describe()
     for name in topics.values:
-        resource = ConfigResource(ConfigResourceType.TOPIC, name)
+        resource = client.ConfigResource(client.ConfigResourceType.TOPIC, name)
         configs = await admin.configs.describe([resource])
         return [each.name for each in configs.one(resource)]
     return []
@@ -282,8 +278,6 @@ async def _topic_configs(admin: AdminClient, _: Line) -> Iterable[str]:
 
 def _connection_options(line: Line) -> argparse.Namespace:
     """Parse the connection options of an unfinished line and ignore everything else."""
-    from coterie.cli.connect import add_connection_options
-
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     add_connection_options(parser)
     try:

@@ -6,29 +6,17 @@ import argparse
 import re
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie import client
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.connect import add_connection_options, read_target
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import emit
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-)
 from coterie.cli.setting_sources import read_sources
+from coterie.client import settings
 from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.wire import messages as m
-
-if TYPE_CHECKING:
-    from coterie.client.connection import BrokerConnection
-    from coterie.client.settings.collected import SettingValue
-    from coterie.client.settings.target import Target
 
 _ROUND_TRIPS: Final = 3
 
@@ -37,28 +25,27 @@ def explain(options: argparse.Namespace) -> int:
     """Print every setting with its source; report a failure if no client can be created
     from the settings.
     """
-    from coterie.client.settings.collected import effective_settings
-    from coterie.client.settings.target import make_target
-
     collected = read_sources(options)
-    effective = effective_settings(collected)
+    effective = settings.effective_settings(collected)
     notes = [f"warning: {each}" for each in collected.warnings]
     failures = []
     try:
-        notes += [f"warning: {each}" for each in make_target(effective).warnings]
+        notes += [
+            f"warning: {each}" for each in settings.make_target(effective).warnings
+        ]
     except SettingError as error:
-        failures.append(Failure.of("setting", "", error))
+        failures.append(out.Failure.of("setting", "", error))
     if options.verbose:
         notes += collected.notes
-    outcome = Outcome(
+    outcome = out.Outcome(
         schema="coterie.config.setting",
         columns=(
-            Column("setting", "SETTING", role=Role.IDENTITY),
-            Column("value", "VALUE", show=_first_line, role=Role.TEXT),
-            Column("source", "SOURCE", role=Role.TEXT, drop=1),
-            Column("written_as", "WRITTEN AS", is_wide=True, role=Role.TEXT),
-            Column("overrides", "OVERRIDES", is_wide=True, role=Role.TEXT),
-            Column("summary", "PURPOSE", is_wide=True, role=Role.TEXT),
+            out.Column("setting", "SETTING", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", show=_first_line, role=out.Role.TEXT),
+            out.Column("source", "SOURCE", role=out.Role.TEXT, drop=1),
+            out.Column("written_as", "WRITTEN AS", is_wide=True, role=out.Role.TEXT),
+            out.Column("overrides", "OVERRIDES", is_wide=True, role=out.Role.TEXT),
+            out.Column("summary", "PURPOSE", is_wide=True, role=out.Role.TEXT),
         ),
         items=tuple(
             _setting_item(name, value, collected.by_key.get(name, [])[:-1])
@@ -71,17 +58,14 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def _setting_item(
-    name: str, effective: SettingValue, overridden: list[SettingValue]
-) -> Item:
-    from coterie.client.secret import MASK
-    from coterie.client.settings.keys import KEYS, is_private_key
-
-    text = str(effective.value)
-    is_secret = not isinstance(effective.value, str) or is_private_key(text)
+    name: str, effective: settings.SettingValue, overridden: list[settings.SettingValue]
+) -> out.Item:
+    text, mask = str(effective.value), settings.MASK
+    is_secret = not isinstance(effective.value, str) or settings.is_private_key(text)
     return {
         "setting": name,
         # A URL may contain a password, as in https://user:password@host.
-        "value": MASK if is_secret else re.sub(r"://[^/@\s]*@", f"://{MASK}@", text),
+        "value": mask if is_secret else re.sub(r"://[^/@\s]*@", f"://{mask}@", text),
         "is_secret": is_secret,
         "source": str(effective.source),
         "source_kind": effective.source.kind,
@@ -89,12 +73,12 @@ def _setting_item(
         "line": effective.source.line,
         "written_as": effective.written,
         "overrides": [str(each.source) for each in reversed(overridden)],
-        "summary": KEYS[name].summary,
+        "summary": settings.KEYS[name].summary,
         "error": None,
     }
 
 
-def _first_line(value: Json) -> str:
+def _first_line(value: out.Json) -> str:
     """Return the first line of a value, because PEM certificates have many."""
     first, *more = str(value).splitlines() or [""]
     return f"{first} ..." if more else first
@@ -133,7 +117,7 @@ def check(options: argparse.Namespace) -> int:
     return emit(asyncio.run(check_brokers(read_target(options))), options)
 
 
-async def check_brokers(target: Target) -> Outcome:
+async def check_brokers(target: settings.Target) -> out.Outcome:
     """Return a row for each broker. Raises SettingError for an invalid address."""
     import asyncio
 
@@ -147,33 +131,37 @@ async def check_brokers(target: Target) -> Outcome:
         items = await asyncio.gather(*(_broker_item(target, each) for each in brokers))
         return _check_outcome(tuple(items), metadata)
     except CoterieError as error:
-        return _check_outcome((), None, Failure.of("cluster", target.bootstrap, error))
+        return _check_outcome(
+            (), None, out.Failure.of("cluster", target.bootstrap, error)
+        )
     finally:
         await cluster.close()
 
 
 def _check_outcome(
-    items: tuple[Item, ...], metadata: m.MetadataResponse | None, *failures: Failure
-) -> Outcome:
-    def milliseconds(value: Json) -> str:
+    items: tuple[out.Item, ...],
+    metadata: m.MetadataResponse | None,
+    *failures: out.Failure,
+) -> out.Outcome:
+    def milliseconds(value: out.Json) -> str:
         return "-" if value is None else f"{value} ms"
 
-    def message(value: Json) -> str:
+    def message(value: out.Json) -> str:
         return str(value["message"]) if isinstance(value, Mapping) else "-"
 
     cluster_id = metadata.cluster_id if metadata else None
-    return Outcome(
+    return out.Outcome(
         schema="coterie.config.broker",
         unit="brokers",
         columns=(
-            Column("node_id", "NODE", role=Role.IDENTITY),
-            Column("address", "ADDRESS", role=Role.IDENTITY),
-            Column("rack", "RACK", is_wide=True),
-            Column("authenticated_as", "AS", role=Role.ID, drop=2),
-            Column("encrypted_by", "ENCRYPTED BY", drop=1),
-            Column("connect_ms", "CONNECT", show=milliseconds, drop=3),
-            Column("round_trip_ms", "ROUND TRIP", show=milliseconds, drop=4),
-            Column("error", "ERROR", show=message, role=Role.TEXT),
+            out.Column("node_id", "NODE", role=out.Role.IDENTITY),
+            out.Column("address", "ADDRESS", role=out.Role.IDENTITY),
+            out.Column("rack", "RACK", is_wide=True),
+            out.Column("authenticated_as", "AS", role=out.Role.ID, drop=2),
+            out.Column("encrypted_by", "ENCRYPTED BY", drop=1),
+            out.Column("connect_ms", "CONNECT", show=milliseconds, drop=3),
+            out.Column("round_trip_ms", "ROUND TRIP", show=milliseconds, drop=4),
+            out.Column("error", "ERROR", show=message, role=out.Role.TEXT),
         ),
         items=items,
         failures=failures,
@@ -183,34 +171,36 @@ def _check_outcome(
     )
 
 
-async def _broker_item(target: Target, broker: m.MetadataResponseBroker) -> Item:
-    from coterie.client.connection import Address, BrokerConnection
-
-    address = Address(broker.host, broker.port)
-    measured: dict[str, Json] = dict.fromkeys(
+async def _broker_item(
+    target: settings.Target, broker: m.MetadataResponseBroker
+) -> out.Item:
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    address = f"{host}:{broker.port}"
+    measured: dict[str, out.Json] = dict.fromkeys(
         ("authenticated_as", "encrypted_by", "connect_ms", "round_trip_ms")
     )
-    failed: Json = None
+    failed: out.Json = None
     try:
+        cluster = client.Cluster(address, target.options)
         started_s = perf_counter()
-        connection = await BrokerConnection.open(address, target.options)
+        connection = await cluster.connection()
         measured["connect_ms"] = _elapsed_ms(started_s)
-        measured["round_trip_ms"] = await _round_trip_ms(connection)
+        measured["round_trip_ms"] = await _round_trip_ms(cluster)
         measured["authenticated_as"] = target.principal
         measured["encrypted_by"] = connection.tls_version
-        connection.close()
+        await cluster.close()
     except CoterieError as error:
-        failed = error_item(error)
+        failed = out.error_item(error)
     return {
         "node_id": broker.node_id,
-        "address": str(address),
+        "address": address,
         "rack": broker.rack,
         **measured,
         "error": failed,
     }
 
 
-async def _round_trip_ms(connection: BrokerConnection) -> float:
+async def _round_trip_ms(cluster: client.Cluster) -> float:
     """Return the shortest round-trip time of a few ApiVersions requests, which need no
     authorization."""
     taken_ms = []
@@ -219,7 +209,7 @@ async def _round_trip_ms(connection: BrokerConnection) -> float:
     )
     for _ in range(_ROUND_TRIPS):
         started_s = perf_counter()
-        await connection.call(request, m.ApiVersionsResponse)
+        await cluster.call(request, m.ApiVersionsResponse)
         taken_ms.append(_elapsed_ms(started_s))
     return min(taken_ms)
 

@@ -9,17 +9,12 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie import client
 from coterie.cli.durations import whole_duration_of
+from coterie.client import settings
 from coterie.errors import ClientError, SettingError
-
-if TYPE_CHECKING:
-    from coterie.client.settings.collected import CollectedSettings
-    from coterie.client.settings.portable import PortableSettings
-    from coterie.client.settings.target import Target
-
 
 PORT_MAX: Final = 65_535
 
@@ -93,36 +88,36 @@ def open_admin(
 
 def read_target(
     options: argparse.Namespace, environ: Mapping[str, str] = os.environ
-) -> Target:
+) -> settings.Target:
     """Return the cluster's address and the client's options. Raises SettingError."""
     from coterie.cli.setting_sources import read_sources
-    from coterie.client.settings.collected import effective_settings
-    from coterie.client.settings.target import make_target
 
     collected = read_sources(options, environ)
     option = getattr(options, "cluster_option", "--bootstrap-server")
-    target = make_target(effective_settings(collected), option)
+    target = settings.make_target(settings.effective_settings(collected), option)
     _warn(collected, target, options)
     return target
 
 
 def read_portable_settings(
     options: argparse.Namespace, environ: Mapping[str, str] = os.environ
-) -> PortableSettings:
+) -> settings.PortableSettings:
     """Return the settings in a form that Spark's executors can open a client from.
     Raises SettingError."""
     from coterie.cli.setting_sources import read_sources
-    from coterie.client.settings.collected import effective_settings
-    from coterie.client.settings.portable import PortableSettings
 
     collected = read_sources(options, environ)
-    portable = PortableSettings.of_settings(effective_settings(collected))
+    portable = settings.PortableSettings.of_settings(
+        settings.effective_settings(collected)
+    )
     _warn(collected, portable.target(), options)
     return portable
 
 
 def _warn(
-    collected: CollectedSettings, target: Target, options: argparse.Namespace
+    collected: settings.CollectedSettings,
+    target: settings.Target,
+    options: argparse.Namespace,
 ) -> None:
     for warning in (*collected.warnings, *target.warnings):
         sys.stderr.write(f"coterie: warning: {warning}\n")

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
@@ -15,7 +14,7 @@ from coterie.cli.config import check_brokers
 from coterie.cli.connect import add_connection_options, parse_address, read_target
 from coterie.cli.output.emit import emit
 from coterie.cli.output.outcome import Column, Outcome, Role
-from coterie.cli.serve import parse_listener
+from coterie.cli.serve import add_data_option, add_settings_options, parse_listener
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
@@ -41,22 +40,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         help="address and security protocol of the server (default 127.0.0.1:9092)",
     )
     add("--advertised", metavar="HOST", help="host that clients connect to")
-    add("--config", metavar="FILE", type=Path, help="TOML file of settings")
-    add(
-        "--set",
-        metavar="NAME=VALUE",
-        dest="assignments",
-        action="append",
-        default=[],
-        help="one setting; may be repeated, and overrides the file",
-    )
-    add(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        default=Path("coterie-data"),
-        help="data directory (default ./coterie-data)",
-    )
+    add_settings_options(group)
+    add_data_option(group)
     add(
         "--full",
         action="store_true",

@@ -1,7 +1,8 @@
-"""Durations as values of options: a number in the option's unit, or 2h, 7d, 1h30m,
-PT2H.
+"""Numbers and durations as values of options. A duration is a number in the option's
+unit, or 2h, 7d, 1h30m, PT2H.
 
     add("--interval", type=duration_of("seconds"), metavar="SECONDS")
+    add("--top", type=whole_number("a count"), metavar="N")
 
 Rules: this module is imported by every command, so it imports nothing heavy at the top.
 """
@@ -26,15 +27,35 @@ _MOST: Final = 2**53
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
 
 
-def duration_of(unit: str) -> Callable[[str], float]:
-    """Return a function for argparse that parses a duration into a number of units."""
+def whole_number(
+    noun: str, *, least: int = 1, most: int = 2**31 - 1
+) -> Callable[[str], int]:
+    """Return a function for argparse that parses a whole number, from `least` to
+    `most`; `noun` names it with its article."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not {noun}; use a whole number from {least} to {most}"
+            )
+        return int(text)
+
+    return parse
+
+
+def duration_of(
+    unit: str, *, least: float = 0, most: float = _MOST
+) -> Callable[[str], float]:
+    """Return a function for argparse that parses a duration into a number of units,
+    from `least` to `most`."""
 
     def parse(text: str) -> float:
         value = _value(text, unit)
-        if value is None or not 0 <= value <= _MOST:
+        if value is None or not least <= value <= most:
+            bounds = "" if most == _MOST else f" from {least} to {most}"
             raise argparse.ArgumentTypeError(
-                f"{text!r} is not a duration; use a number of {unit}, or for example "
-                "90s, 2h, 7d or PT1H30M"
+                f"{text!r} is not a duration{bounds}; use a number of {unit}, or for "
+                "example 90s, 2h, 7d or PT1H30M"
             )
         return value
 

@@ -7,11 +7,11 @@ then. An address that cannot be reached leads to `coterie config check`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from coterie import client
 from coterie.cli.output.outcome import Outcome
+from coterie.client import settings
 from coterie.errors import CoterieError
 
 _GROUP: Final = "group"
@@ -42,14 +42,14 @@ async def with_next_steps(admin: client.AdminClient, outcome: Outcome) -> Outcom
         for kind, name in missing
         if name not in known[kind]
     )
-    return replace(outcome, notes=(*outcome.notes, *notes))
+    return outcome._replace(notes=(*outcome.notes, *notes))
 
 
 def with_connection_step(outcome: Outcome) -> Outcome:
     """Return the outcome of a run that failed, with a note if it reached no broker."""
     if any(each.code == _UNREACHED for each in outcome.failures):
         note = "`coterie config check` tries each step of a connection"
-        return replace(outcome, notes=(*outcome.notes, note))
+        return outcome._replace(notes=(*outcome.notes, note))
     return outcome
 
 
@@ -74,9 +74,7 @@ async def _names(admin: client.AdminClient, kind: str) -> set[str]:
 
 
 def _of_missing(kind: str, name: str, known: Iterable[str]) -> str:
-    from coterie.client.settings.collected import nearest
-
-    near = nearest(name, known)
+    near = settings.nearest(name, known)
     step = (
         f"did you mean {near!r}?"
         if near is not None

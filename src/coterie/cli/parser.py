@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from coterie.cli.registry import COMMANDS, FAMILIES, FAMILY_EXAMPLES, Entry
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from coterie.cli.command import Command
 
     _Subparsers: TypeAlias = argparse._SubParsersAction[Any]  # noqa: SLF001

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from coterie import client
+from coterie.cli.changes import Change, show_or_write
 from coterie.cli.command import (
     CLUSTER_OPTIONS,
-    EXECUTE_HINT,
     Command,
     Run,
     add_execute_options,
     on_cluster,
     run_on_cluster,
 )
-from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.errors import CoterieError, SettingError
 
 _DEFAULT: Final = "<default>"
@@ -114,23 +106,17 @@ def read_values(options: argparse.Namespace) -> dict[str, float]:
 # Rows.
 
 
-def _columns() -> tuple[Column, ...]:
+def _columns() -> tuple[out.Column, ...]:
     return (
-        Column("user", "USER", role=Role.IDENTITY),
-        Column("client_id", "CLIENT-ID", role=Role.IDENTITY),
-        Column("ip", "IP", role=Role.IDENTITY),
-        Column("quota", "QUOTA", role=Role.IDENTITY),
-        Column("value", "VALUE"),
+        out.Column("user", "USER", role=out.Role.IDENTITY),
+        out.Column("client_id", "CLIENT-ID", role=out.Role.IDENTITY),
+        out.Column("ip", "IP", role=out.Role.IDENTITY),
+        out.Column("quota", "QUOTA", role=out.Role.IDENTITY),
+        out.Column("value", "VALUE"),
     )
 
 
-def _item(
-    entity: client.QuotaEntity,
-    key: str,
-    value: float,
-    error: CoterieError | None = None,
-    **more: str,
-) -> Item:
+def _item(entity: client.QuotaEntity, key: str, value: float) -> dict[str, out.Json]:
     def text(name: client.QuotaEntityName) -> str | None:
         return name if isinstance(name, str) or name is None else name.value
 
@@ -140,24 +126,22 @@ def _item(
         "ip": text(entity.ip),
         "quota": key,
         "value": value,
-        **more,
-        "error": error_item(error),
     }
 
 
 # Commands.
 
 
-async def list_quotas(run: Run) -> Outcome:
+async def list_quotas(run: Run) -> out.Outcome:
     """Return a row for each quota of the selected entities."""
     described = await run.admin.quotas.describe(read_entity(run.options))
     entities = sorted(described.items(), key=lambda each: str(each[0]))
-    error = Column("error", "ERROR", is_wide=True, show=show_error)
-    return Outcome(
+    error = out.Column("error", "ERROR", is_wide=True, show=out.show_error)
+    return out.Outcome(
         schema="coterie.quotas.list",
         columns=(*_columns(), error),
         items=tuple(
-            _item(entity, key, value)
+            {**_item(entity, key, value), "error": None}
             for entity, values in entities
             for key, value in sorted(values.items())
         ),
@@ -190,61 +174,33 @@ error
 
 
 async def _write_quotas(
-    plan: Callable[[Run], Awaitable[Mapping[str, float]]],
-    done: str,
-    run: Run,
-) -> Outcome:
+    run: Run, values: Mapping[str, float], done: str
+) -> out.Outcome:
     """Show the planned quotas, or write them; `done` is the word for a written one."""
-    values = await plan(run)
-    if not values:
-        return _write_outcome(run, values, "planned", "there is nothing to do")
-    if not (run.options.execute or run.options.yes):
-        return _write_outcome(run, values, "planned", EXECUTE_HINT)
-    preview = _write_outcome(run, values, "planned")
-    check_columns(preview, run.options)
-    is_asked = not run.options.yes and is_interactive(run.io)
-    if is_asked and not confirm(run.io, preview, run.options, "Write these quotas?"):
-        return _write_outcome(run, values, "planned", "nothing was written")
     entity = read_entity(run.options)
-    new = values if done == "set" else dict.fromkeys(values)
-    results = await run.admin.quotas.alter({entity: new})
-    return _write_outcome(run, values, done, error=results.errors.get(entity))
 
+    async def send(keys: Sequence[str]) -> Mapping[str, CoterieError]:
+        new = {key: values[key] if done == "set" else None for key in keys}
+        results = await run.admin.quotas.alter({entity: new})
+        error = results.errors.get(entity)
+        return dict.fromkeys(keys, error) if error else {}
 
-def _write_outcome(
-    run: Run,
-    values: Mapping[str, float],
-    result: str,
-    *notes: str,
-    error: CoterieError | None = None,
-) -> Outcome:
-    entity = read_entity(run.options)
-    word = "failed" if error else result
-    return Outcome(
-        schema=f"coterie.{run.options.command.replace(' ', '.')}",
-        columns=(
-            *_columns(),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=error is None, show=show_error),
-        ),
-        items=tuple(
-            _item(entity, key, value, error, result=word)
-            for key, value in values.items()
-        ),
-        summary={"executed": result != "planned", "quotas": len(values)},
-        notes=notes,
+    change = Change(
+        unit="quotas",
+        columns=_columns(),
+        rows=[(key, _item(entity, key, value)) for key, value in values.items()],
+        done=done,
+        question="Write these quotas?",
+        send=send,
     )
-
-
-async def _plan_set(run: Run) -> Mapping[str, float]:
-    return read_values(run.options)
+    return await show_or_write(run, change)
 
 
 def set_quotas(options: argparse.Namespace) -> int:
     """Show the quotas that the options describe, or set them. Raises SettingError."""
     _check_entity(options)  # Report a usage error before connecting.
-    read_values(options)
-    return run_on_cluster(options, partial(_write_quotas, _plan_set, "set"))
+    values = read_values(options)
+    return run_on_cluster(options, partial(_write_quotas, values=values, done="set"))
 
 
 SET: Final = Command(
@@ -269,20 +225,21 @@ exit codes: 0 success, 1 a quota could not be set, 2 usage error
 )
 
 
-async def _plan_remove(run: Run) -> Mapping[str, float]:
-    entity = read_entity(run.options)
-    described = await run.admin.quotas.describe(entity, strict=True)
-    names = run.options.names or _KEYS
-    own = described.get(entity, {})
-    return {key: value for key, value in own.items() if key in names}
-
-
 def remove_quotas(options: argparse.Namespace) -> int:
     """Show the quotas of an entity, or remove them. Raises SettingError."""
     _check_entity(options)
     for key in options.names:
         _check_key(key)
-    return run_on_cluster(options, partial(_write_quotas, _plan_remove, "removed"))
+    return run_on_cluster(options, _remove_quotas)
+
+
+async def _remove_quotas(run: Run) -> out.Outcome:
+    entity = read_entity(run.options)
+    described = await run.admin.quotas.describe(entity, strict=True)
+    names = run.options.names or _KEYS
+    own = described.get(entity, {})
+    values = {key: value for key, value in own.items() if key in names}
+    return await _write_quotas(run, values, "removed")
 
 
 REMOVE: Final = Command(

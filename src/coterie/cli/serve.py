@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command
 from coterie.cli.connect import PORT_MAX, parse_address
+from coterie.cli.durations import whole_number
 from coterie.errors import LogError, SettingError
 from coterie.files import write_private_file
 from coterie.types import SecurityProtocol
@@ -73,33 +74,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"(default {_DEFAULT_LISTEN})",
     )
     storage = parser.add_mutually_exclusive_group()
-    storage.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        default=Path(_DEFAULT_DATA),
-        help=f"data directory (default ./{_DEFAULT_DATA})",
-    )
+    add_data_option(storage)
     storage.add_argument(
         "--memory",
         action="store_true",
         help="keep data in memory until the server stops",
     )
-    parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="TOML file of settings"
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        dest="assignments",
-        action="append",
-        default=[],
-        help="one setting; may be repeated, and overrides the file",
-    )
+    add_settings_options(parser)
     parser.add_argument(
         "--nodes",
         metavar="N",
-        type=_node_count,
+        type=whole_number("a number of nodes", most=_NODES_MAX),
         default=1,
         help="number of Kafka nodes, each with a port and a share of the partitions",
     )
@@ -135,6 +120,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="path of a file for the audit log of administrative writes, which "
         "otherwise is part of the log",
+    )
+
+
+def add_data_option(parser: argparse._ActionsContainer) -> None:
+    """Declare --data."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        default=Path(_DEFAULT_DATA),
+        help=f"data directory of the server (default ./{_DEFAULT_DATA})",
+    )
+
+
+def add_settings_options(parser: argparse._ActionsContainer) -> None:
+    """Declare --config and --set; `read_settings` reads them."""
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="TOML file of settings"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        dest="assignments",
+        action="append",
+        default=[],
+        help="one setting; may be repeated, and overrides the file",
     )
 
 
@@ -308,21 +319,8 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
     return parse_address(text)
 
 
-def parse_port(text: str) -> int:
-    """Parse a port. Raises ArgumentTypeError."""
-    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a port; valid are 0 to {PORT_MAX}"
-        )
-    return int(text)
-
-
-def _node_count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _NODES_MAX:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of nodes; valid are 1 to {_NODES_MAX}"
-        )
-    return int(text)
+parse_port: Final = whole_number("a port", least=0, most=PORT_MAX)
+"""The parser of a port, for argparse."""
 
 
 def run_loop(name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -15,15 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coterie.client.settings.collected import CollectedSettings, Source, nearest
-from coterie.client.settings.keys import (
-    ALIASES,
-    KEYS,
-    Kind,
-    canonical,
-    is_private_key,
-    is_secret,
-)
+from coterie.client import settings
 from coterie.errors import SettingError
 from coterie.files import decode_text, expand_user, read_text, user_directory
 
@@ -36,7 +28,10 @@ def _variable(name: str) -> str:
 
 _VARIABLES: Final = {
     "COTERIE_BOOTSTRAP_SERVER": "bootstrap.servers",
-    **{_variable(name): name for name in (*ALIASES, *KEYS, "sasl.jaas.config")},
+    **{
+        _variable(name): name
+        for name in (*settings.ALIASES, *settings.KEYS, "sasl.jaas.config")
+    },
 }
 """The setting of each environment variable."""
 COMMAND_CONFIG: Final = "COTERIE_COMMAND_CONFIG"
@@ -60,17 +55,17 @@ class Profile(NamedTuple):
 
     file: Path
     settings: dict[str, str]
-    sources: dict[str, Source]
+    sources: dict[str, settings.Source]
     """The place of each setting."""
     command_config: Path | None
 
 
 def read_sources(
     options: argparse.Namespace, environ: Mapping[str, str] = os.environ
-) -> CollectedSettings:
+) -> settings.CollectedSettings:
     """Return the settings of all sources. Raises SettingError for a source that cannot
     be read and for an unknown setting."""
-    collected = CollectedSettings()
+    collected = settings.CollectedSettings()
     named = _option(options, "command_config") or environ.get(COMMAND_CONFIG)
     profile = _profile(options, environ, is_file_named=bool(named))
     file = expand_user(named) if named else profile and profile.command_config
@@ -93,7 +88,9 @@ def _option(options: argparse.Namespace, name: str) -> Any:
 # Options.
 
 
-def _read_flags(collected: CollectedSettings, options: argparse.Namespace) -> None:
+def _read_flags(
+    collected: settings.CollectedSettings, options: argparse.Namespace
+) -> None:
     for assignment in _option(options, "overrides") or ():
         name, equals, value = assignment.partition("=")
         name = name.strip()
@@ -101,33 +98,35 @@ def _read_flags(collected: CollectedSettings, options: argparse.Namespace) -> No
             raise SettingError(
                 f"-X {assignment} is not KEY=VALUE; write for example -X client.id=me"
             )
-        if is_secret(name) or is_private_key(value):
+        if settings.is_secret(name) or settings.is_private_key(value):
             raise SettingError(
                 f"-X {name}: all users of this machine can read a secret on a command "
                 "line; put it into a profile, the file of --command-config, or "
-                f"{_variable(canonical(name))}"
+                f"{_variable(settings.canonical(name))}"
             )
-        collected.add(name, value.strip(), Source("flag", "-X"))
+        collected.add(name, value.strip(), settings.Source("flag", "-X"))
     if servers := _option(options, "bootstrap_server"):
         collected.add(
-            "bootstrap.servers", servers, Source("flag", "--bootstrap-server")
+            "bootstrap.servers", servers, settings.Source("flag", "--bootstrap-server")
         )
     if timeout_ms := _option(options, "timeout"):
-        where = Source("flag", "--timeout")
+        where = settings.Source("flag", "--timeout")
         collected.add("default.api.timeout.ms", str(timeout_ms), where)
 
 
 # The environment.
 
 
-def _read_environment(collected: CollectedSettings, environ: Mapping[str, str]) -> None:
+def _read_environment(
+    collected: settings.CollectedSettings, environ: Mapping[str, str]
+) -> None:
     for variable, name in _VARIABLES.items():
         if variable in environ:
-            collected.add(name, environ[variable], Source("env", variable))
+            collected.add(name, environ[variable], settings.Source("env", variable))
     known = [*_VARIABLES, COMMAND_CONFIG, PROFILE, PROFILES]
     for variable in sorted(environ):
         if variable.startswith(_PREFIX) and variable not in known:
-            near = nearest(variable, known)
+            near = settings.nearest(variable, known)
             hint = f"; did you mean {near}?" if near else ""
             collected.notes.append(
                 f"environment variable {variable} is not a setting{hint}"
@@ -137,14 +136,14 @@ def _read_environment(collected: CollectedSettings, environ: Mapping[str, str]) 
 # The file of --command-config.
 
 
-def _read_file(collected: CollectedSettings, file: Path) -> None:
+def _read_file(collected: settings.CollectedSettings, file: Path) -> None:
     for key, value, line in read_properties(file):
-        source = Source("file", f"{file} line {line}", str(file), line)
+        source = settings.Source("file", f"{file} line {line}", str(file), line)
         collected.add(key, value, source)
     _check_mode(collected, file)
 
 
-def _check_mode(collected: CollectedSettings, file: Path) -> None:
+def _check_mode(collected: settings.CollectedSettings, file: Path) -> None:
     """Add a warning when other users can read a file with secrets."""
     if os.name != "posix" or not collected.has_secret_from(str(file)):
         return
@@ -189,7 +188,7 @@ def _profile(
     name = name or _DEFAULT_PROFILE
     if not isinstance(profiles.get(name), dict):
         known = ", ".join(sorted(profiles)) or "none"
-        near = nearest(name, profiles)
+        near = settings.nearest(name, profiles)
         hint = f"did you mean {near}? " if near else ""
         raise SettingError(
             f"there is no profile {name} in {file}; {hint}profiles: {known}"
@@ -197,19 +196,21 @@ def _profile(
     lines = key_lines(read_text(file))
     values = dict(_flat(profiles[name], ""))
     sources = {key: _profile_source(name, file, key, lines) for key in values}
-    settings = {key: _text(key, value, sources[key]) for key, value in values.items()}
-    base_file = settings.pop(_BASE_FILE, None)
-    for key, value in settings.items():
-        if (known_key := KEYS.get(canonical(key))) and known_key.kind is Kind.PATH:
-            settings[key] = str(_beside(file, value))
+    texts = {key: _text(key, value, sources[key]) for key, value in values.items()}
+    base_file = texts.pop(_BASE_FILE, None)
+    for key, value in texts.items():
+        if (
+            known_key := settings.KEYS.get(settings.canonical(key))
+        ) and known_key.kind is settings.Kind.PATH:
+            texts[key] = str(_beside(file, value))
     return Profile(
-        file, settings, sources, _beside(file, base_file) if base_file else None
+        file, texts, sources, _beside(file, base_file) if base_file else None
     )
 
 
 def _profile_source(
     name: str, file: Path, key: str, lines: Mapping[str, int]
-) -> Source:
+) -> settings.Source:
     """Return the place of a profile's key; that of its table for a key of an inline
     table."""
     path = f"{name}.{key}"
@@ -217,7 +218,7 @@ def _profile_source(
         path = path.rpartition(".")[0]
     line = lines.get(path)
     where = f"{name} in {file}" + (f" line {line}" if line else "")
-    return Source("profile", where, str(file), line)
+    return settings.Source("profile", where, str(file), line)
 
 
 def key_lines(text: str) -> dict[str, int]:
@@ -268,7 +269,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]
             yield prefix + key, value
 
 
-def _text(key: str, value: object, source: Source) -> str:
+def _text(key: str, value: object, source: settings.Source) -> str:
     match value:
         case bool():
             return str(value).lower()

@@ -6,14 +6,17 @@ import argparse
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from coterie import client
 from coterie.cli.command import Command
-from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.connect import add_connection_options, parse_address, read_target
 from coterie.cli.durations import duration_of
-from coterie.errors import CoterieError, SettingError
+from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.files import decode_text
+from coterie.portable_os import STOP_SIGNALS, handle_signals
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
     add(
         "--interval",
         metavar="SECONDS",
-        type=_seconds,
+        type=duration_of("seconds", least=0.1, most=3600),
         default=2.0,
         help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
@@ -72,18 +75,6 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
         help="directory of the snapshots that an undo restores (default: that of "
         "`coterie groups undo`)",
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = duration_of("seconds")(text)
-    except argparse.ArgumentTypeError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an interval: use 0.1 to 3600 seconds"
-        )
-    return seconds
 
 
 def page_options(options: argparse.Namespace, title: str) -> PageOptions:
@@ -123,21 +114,17 @@ def read_token(token_file: Path | None) -> str | None:
 def run_page(options: argparse.Namespace) -> int:
     """Serve the page until a signal stops the process; return the exit code."""
     import asyncio
-    from dataclasses import replace
 
-    from coterie.cli.connect import read_target
-    from coterie.client.admin.admin_client import AdminClient
-    from coterie.errors import ClientError
     from coterie.ui.server import PageServer
 
     target = read_target(options)
-    client = target.options
+    settings = target.options
     if options.timeout is None:
         # A page that is stale says so soon; the next measurement is tried anyway.
-        client = replace(client, api_timeout_ms=_TIMEOUT_MS)
+        settings = replace(settings, api_timeout_ms=_TIMEOUT_MS)
 
-    def make_admin() -> AdminClient:
-        return AdminClient(target.bootstrap, client)
+    def make_admin() -> client.AdminClient:
+        return client.AdminClient(target.bootstrap, settings)
 
     try:
         title = target.bootstrap
@@ -152,8 +139,6 @@ def run_page(options: argparse.Namespace) -> int:
 
 async def _serve_until_signal(page: PageServer) -> None:
     import logging
-
-    from coterie.portable_os import STOP_SIGNALS, handle_signals
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=form)
@@ -184,8 +169,6 @@ class ServedPage:
     def __init__(
         self, address: tuple[str, int], server_host: str, protocol: SecurityProtocol
     ) -> None:
-        from coterie.client.admin.admin_client import AdminClient
-        from coterie.client.options import ClientOptions
         from coterie.ui.rebalances import Rebalances
         from coterie.ui.server import PageOptions, PageServer
 
@@ -201,10 +184,12 @@ class ServedPage:
         self._host = every.get(server_host, server_host)
         self._bootstrap = ""
         host, port = address
-        client = ClientOptions(client_id="coterie-ui", api_timeout_ms=_TIMEOUT_MS)
+        settings = client.ClientOptions(
+            client_id="coterie-ui", api_timeout_ms=_TIMEOUT_MS
+        )
         self._page = PageServer(
             PageOptions(host=host, port=port, token=read_token(None)),
-            lambda: AdminClient(self._bootstrap, client),
+            lambda: client.AdminClient(self._bootstrap, settings),
             self._rebalances,
         )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.output.emit import emit
 from coterie.cli.output.outcome import Column, Outcome, Role
+from coterie.cli.serve import add_data_option
 from coterie.errors import LogError, SettingError
 from coterie.files import read_text
 from coterie.types import ScramMechanism
@@ -27,16 +28,6 @@ StoreWork: TypeAlias = "Callable[[argparse.Namespace, UserStore], int]"
 
 _ITERATIONS: Final = 4_096
 _MECHANISMS: Final = {each.sasl_name: each for each in ScramMechanism}
-
-
-def _declare_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        default=Path("coterie-data"),
-        help="data directory of the server (default ./coterie-data)",
-    )
 
 
 def _declare_user(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +92,7 @@ examples:
 
 exit codes: 0 success, 1 the data could not be read
 """,
-    options=(_declare_data, add_output_options),
+    options=(add_data_option, add_output_options),
     run=partial(_with_store, work=list_users),
 )
 
@@ -211,7 +202,7 @@ examples:
 
 exit codes: 0 success, 1 the data could not be changed, 2 usage error
 """,
-    options=(_declare_user, _declare_add, _declare_data),
+    options=(_declare_user, _declare_add, add_data_option),
     run=add_user,
 )
 
@@ -238,6 +229,6 @@ examples:
 
 exit codes: 0 success, 1 the user does not exist, or the data could not be changed
 """,
-    options=(_declare_user, _declare_data),
+    options=(_declare_user, add_data_option),
     run=partial(_with_store, work=remove_user),
 )

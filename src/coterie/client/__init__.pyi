@@ -101,13 +101,14 @@ from coterie.client.admin.users import (
 )
 from coterie.client.classic_consumer import (
     ClassicConsumer as ClassicConsumer,
-    ClassicConsumerOptions as ClassicConsumerOptions,
 )
 from coterie.client.classic_member import ClassicMember as ClassicMember
 from coterie.client.classic_options import (
     AssignMembers as AssignMembers,
+    ClassicConsumerOptions as ClassicConsumerOptions,
     ClassicOptions as ClassicOptions,
     Metadata as Metadata,
+    SessionOptions as SessionOptions,
 )
 from coterie.client.classic_requests import JoinedMember as JoinedMember
 from coterie.client.client_assignors import (
@@ -122,16 +123,15 @@ from coterie.client.group_member import (
     MemberOptions as MemberOptions,
 )
 from coterie.client.member import (
+    CommonOptions as CommonOptions,
     Member as Member,
     OnAssigned as OnAssigned,
     OnLost as OnLost,
     OnRevoked as OnRevoked,
     Owned as Owned,
+    PartitionOptions as PartitionOptions,
 )
-from coterie.client.member_offsets import (
-    Offset as Offset,
-    OffsetAndMetadata as OffsetAndMetadata,
-)
+from coterie.client.member_offsets import Offset as Offset
 from coterie.client.member_states import MemberState as MemberState
 from coterie.client.oauth import (
     ClientCredentials as ClientCredentials,

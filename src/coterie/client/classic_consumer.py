@@ -33,18 +33,20 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Final, TypedDict, Unpack
+from typing import Final, Unpack
 
 from coterie.client.classic_member import ClassicMember
-from coterie.client.classic_options import ClassicOptions
+from coterie.client.classic_options import (
+    ClassicConsumerOptions,
+    SessionOptions,
+)
 from coterie.client.classic_requests import JoinedMember
 from coterie.client.client_assignors import (
     AssignmentOf,
     AssignorMember,
     ClientAssignor,
 )
-from coterie.client.member import OnAssigned, OnLost, OnRevoked, Owned
-from coterie.client.options import ClientOptions
+from coterie.client.member import Owned
 from coterie.errors import CoterieError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -87,35 +89,6 @@ RANGE: Final = ClientAssignor("range", assign_range)
 """The assignor of a `ClassicConsumer`: range."""
 
 
-class ClassicConsumerOptions(TypedDict, total=False):
-    """The optional arguments of `ClassicConsumer`."""
-
-    on_assigned: OnAssigned
-    """The callback for assigned partitions."""
-    on_revoked: OnRevoked
-    """The callback for partitions to revoke; it may return offsets to commit for them.
-    """
-    on_lost: OnLost
-    """The callback for lost partitions, whose offsets cannot be committed."""
-    assignors: Sequence[ClientAssignor]
-    """The supported assignors by preference; only range by default. Their metadata is
-    the user data of the subscription."""
-    instance_id: str | None
-    """The instance id of a static member (KIP-345); needs Kafka 2.3."""
-    rack_id: str | None
-    """The member's rack, for rack-aware assignors."""
-    session_timeout_ms: int
-    """The time without heartbeats after which the group removes the member; 45,000 by
-    default."""
-    rebalance_timeout_ms: int
-    """The limit for `on_revoked` and joining again; 60,000 by default."""
-    heartbeat_interval_ms: int
-    """The time between heartbeats; by default 3,000, or a third of the session
-    time-out if that is less."""
-    client: ClientOptions
-    """The options of its connections."""
-
-
 class ClassicConsumer(ClassicMember):
     """A consumer in a classic group; `Member` has its life."""
 
@@ -137,25 +110,18 @@ class ClassicConsumer(ClassicMember):
         self._rack_id = options.get("rack_id")
         self._owned: Owned = _NOTHING
         self._counts: dict[TopicName, int] | None = None
-        member_options: ClassicOptions = {
-            "on_assigned": self._assigned,
-            "on_revoked": self._revoked,
-            "on_lost": self._lost,
-            "instance_id": options.get("instance_id"),
-            "session_timeout_ms": options.get("session_timeout_ms", 45_000),
-            "rebalance_timeout_ms": options.get("rebalance_timeout_ms", 60_000),
-            "client": options.get("client") or ClientOptions(),
-        }
-        if "heartbeat_interval_ms" in options:
-            member_options["heartbeat_interval_ms"] = options["heartbeat_interval_ms"]
+        session: SessionOptions = options  # a member ignores the others
         super().__init__(
             bootstrap,
             group_id=group_id,
             protocol_type=_PROTOCOL_TYPE,
             protocols=self._subscriptions,
             assign=self._assign_partitions,
-            **member_options,
+            **session,
         )
+        self._on_assigned = self._assigned
+        self._on_revoked = self._revoked
+        self._on_lost = self._lost
 
     @property
     def assignment(self) -> Owned:

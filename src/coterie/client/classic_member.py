@@ -44,26 +44,17 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, Unpack
 
-from coterie.client.admin.group_offsets import CommittedOffset, CommittedOffsets
-from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
-from coterie.client.classic_requests import (
-    ClassicIdentity,
-    Joined,
-    join,
-    join_request,
-    leave_request,
-    sync_request,
+from coterie.client import classic_requests, member_offsets
+from coterie.client.admin.group_offsets import (
+    CommittedOffset,
+    CommittedOffsets,
+    topics_to_commit,
 )
+from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
 from coterie.client.classic_session import ClassicSession, Effect
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, Cluster, is_retriable
 from coterie.client.connection import BrokerConnection
 from coterie.client.member import Member
-from coterie.client.member_offsets import (
-    Offset,
-    OffsetAndMetadata,
-    commit_offsets,
-    topics_to_commit,
-)
 from coterie.client.member_states import Backoff
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
@@ -130,7 +121,7 @@ class ClassicMember(Member):
             connect_timeout_ms=min(client.connect_timeout_ms, limit_ms),
         )
         super().__init__(Cluster(bootstrap, cluster_options), group_id, instance_id)
-        self._identity = ClassicIdentity(
+        self._identity = classic_requests.ClassicIdentity(
             group_id=group_id,
             protocol_type=protocol_type,
             instance_id=instance_id,
@@ -216,15 +207,15 @@ class ClassicMember(Member):
 
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         fetched = await CommittedOffsets(self._cluster).fetch(
             self.group_id, partitions, require_stable=True
         )
         offsets = fetched.all()
-        return {each: _with_metadata(offsets.get(each)) for each in partitions}
+        return {each: offsets.get(each) for each in partitions}
 
     async def _commit(
-        self, offsets: Mapping[TopicPartition, Offset]
+        self, offsets: Mapping[TopicPartition, member_offsets.Offset]
     ) -> Mapping[TopicPartition, ErrorCode]:
         if self._session.generation < 0:
             message = f"the member is not in group {self.group_id}"
@@ -236,7 +227,9 @@ class ClassicMember(Member):
             group_instance_id=self._identity.instance_id,
             topics=topics_to_commit(offsets),
         )
-        return await commit_offsets(self._cluster, request, _COMMITS_BY_NAME)
+        return await member_offsets.commit_offsets(
+            self._cluster, request, _COMMITS_BY_NAME
+        )
 
     # The life of a member.
 
@@ -346,7 +339,7 @@ class ClassicMember(Member):
         """Send LeaveGroup once. After a failure the session times out."""
         try:
             connection = await self._coordinator_once()
-            request = leave_request(
+            request = classic_requests.leave_request(
                 self._identity, self._session.member_id, self._leave_reason
             )
             await connection.call(request, m.LeaveGroupResponse)
@@ -384,15 +377,17 @@ class ClassicMember(Member):
         reason, self._join_reason = self._join_reason, None
         session.begin_join()
         self._hurries_until_s = 0.0
-        request = join_request(
+        request = classic_requests.join_request(
             self._identity, session.member_id, self._protocols(), reason
         )
-        joined, sent_s = await join(connection, request, session, self._clock)
+        joined, sent_s = await classic_requests.join(
+            connection, request, session, self._clock
+        )
         session.joined(joined.member_id, joined.generation, sent_s)
         self._is_leader = joined.is_leader
         self._notifier.notify()
         assignments = await self._assignments(joined)
-        sync = sync_request(self._identity, joined, assignments)
+        sync = classic_requests.sync_request(self._identity, joined, assignments)
         sent_s = self._clock()
         response = await connection.call(sync, m.SyncGroupResponse)
         if response.error_code:
@@ -401,7 +396,9 @@ class ClassicMember(Member):
         session.synced(joined.generation, sent_s)
         return response.assignment
 
-    async def _assignments(self, joined: Joined) -> Mapping[MemberId, bytes]:
+    async def _assignments(
+        self, joined: classic_requests.Joined
+    ) -> Mapping[MemberId, bytes]:
         if not joined.is_leader or joined.skips_assignment:
             return {}
         return await self._assign(joined.protocol, joined.members)
@@ -497,10 +494,3 @@ class ClassicMember(Member):
     async def _stop(self) -> None:
         self._close_join_connection()
         await super()._stop()
-
-
-def _with_metadata(offset: CommittedOffset | None) -> OffsetAndMetadata | None:
-    if offset is None:
-        return None
-    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-    return OffsetAndMetadata(offset.offset, epoch, offset.metadata)

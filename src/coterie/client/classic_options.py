@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias
 
 from coterie.client.classic_requests import JoinedMember
-from coterie.client.options import ClientOptions
+from coterie.client.client_assignors import ClientAssignor
+from coterie.client.member import CommonOptions, PartitionOptions
 from coterie.types import MemberId
 
 Metadata: TypeAlias = Mapping[str, bytes]
@@ -18,7 +19,18 @@ AssignMembers: TypeAlias = Callable[
 member that the result omits gets an empty one."""
 
 
-class ClassicOptions(TypedDict, total=False):
+class SessionOptions(CommonOptions, total=False):
+    """The optional arguments of every member of a classic group."""
+
+    session_timeout_ms: int
+    """The time without heartbeats after which the group removes the member; 45,000 by
+    default."""
+    heartbeat_interval_ms: int
+    """The time between heartbeats; by default 3,000, or a third of the session
+    time-out if that is less."""
+
+
+class ClassicOptions(SessionOptions, total=False):
     """The optional arguments of `ClassicMember`."""
 
     on_assigned: Callable[[bytes, int], Awaitable[None]]
@@ -32,20 +44,15 @@ class ClassicOptions(TypedDict, total=False):
     """The callback for each answer that prolonged the session, with the time on `clock`
     at which its request was sent. The coordinator keeps the member at least for the
     session time-out after this time."""
-    instance_id: str | None
-    """The instance id of a static member, which keeps its assignment when it rejoins
-    within the session time-out (KIP-345); needs Kafka 2.3."""
     cooperative: bool
     """Whether the member keeps its assignment during a rebalance."""
-    session_timeout_ms: int
-    """The time without heartbeats after which the group removes the member; 45,000 by
-    default."""
-    rebalance_timeout_ms: int
-    """The limit for `on_revoked` and joining again; 60,000 by default."""
-    heartbeat_interval_ms: int
-    """The time between heartbeats; by default 3,000, or a third of the session
-    time-out if that is less."""
     clock: Callable[[], float]
     """A clock that never goes back, in seconds; `time.monotonic` by default."""
-    client: ClientOptions
-    """The options of its connections."""
+
+
+class ClassicConsumerOptions(SessionOptions, PartitionOptions, total=False):
+    """The optional arguments of `ClassicConsumer`."""
+
+    assignors: Sequence[ClientAssignor]
+    """The supported assignors by preference; only range by default. Their metadata is
+    the user data of the subscription."""

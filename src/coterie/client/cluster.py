@@ -8,9 +8,9 @@
 There is one connection to each address, opened on first use and again after it is lost.
 Addresses and coordinators are cached until a request shows that they are outdated.
 
-Rules of this file: `call` and `call_coordinator` send once. `retrying` retries after
-retriable errors: a lost connection, a time-out, or a coordinator that is loading,
-unavailable or elsewhere (E7-70, E7-71).
+Rules of this file: `call` and `call_coordinator` send once. `retrying` is the one loop
+that retries an attempt after retriable errors: a lost connection, a time-out, or a
+coordinator that is loading, unavailable or elsewhere (KIP-848).
 
 FindCoordinator requests name many groups where the broker supports that (KIP-699).
 """
@@ -18,9 +18,18 @@ FindCoordinator requests name many groups where the broker supports that (KIP-69
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from typing import Final, NamedTuple, TypeVar
 
+from coterie.client.admin.groups import Node
+from coterie.client.admin.results import api_error
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import (
@@ -50,6 +59,11 @@ RETRIED_CODES: Final = COORDINATOR_ELSEWHERE | {
 }
 GROUP: Final = 0
 TRANSACTION: Final = 1
+"""The key types of FindCoordinator."""
+LOOKUP_CHUNK: Final = 500
+"""Keys in one FindCoordinator request."""
+IN_FLIGHT_MAX: Final = 4
+"""Requests of one call in flight to one broker."""
 COORDINATORS_MAX: Final = 100_000
 """The coordinators that are cached."""
 _NAMES_BY_ID: Final = Versions(12, 13)
@@ -74,7 +88,7 @@ class Cluster:
             raise ClientError("no bootstrap address was given; write HOST:PORT")
         self.options = options
         self._key_type = key_type
-        self._nodes: dict[int, Address] = {}
+        self._nodes: dict[int, Node] = {}
         self._coordinators: dict[GroupId, int] = {}
         self._connections: dict[Address, BrokerConnection] = {}
         self._locks: dict[Address, asyncio.Lock] = {}
@@ -105,7 +119,8 @@ class Cluster:
                 if connection.is_open:
                     return connection
             failures = []
-            for known in dict.fromkeys([*self._nodes.values(), *self._bootstrap]):
+            nodes = (Address(node.host, node.port) for node in self._nodes.values())
+            for known in dict.fromkeys([*nodes, *self._bootstrap]):
                 try:
                     return await self._connect(known)
                 except ConnectionLost as error:
@@ -113,9 +128,9 @@ class Cluster:
             raise ConnectionLost("; ".join(failures))
         if node_id not in self._nodes:
             await self.metadata([])
-        if (address := self._nodes.get(node_id)) is None:
+        if (node := self._nodes.get(node_id)) is None:
             raise ConnectionLost(f"the cluster has no node {node_id} now")
-        return await self._connect(address)
+        return await self._connect(Address(node.host, node.port))
 
     async def call(
         self,
@@ -183,9 +198,9 @@ class Cluster:
     ) -> m.MetadataResponse:
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self.call(request, m.MetadataResponse, wanted=wanted)
-        _check(response.error_code, "Metadata")
-        for broker in response.brokers:
-            self._nodes[broker.node_id] = Address(broker.host, broker.port)
+        if response.error_code:
+            raise api_error(response.error_code, "Metadata")
+        self._nodes.update((node.node_id, node) for node in nodes_in(response))
         return response
 
     # Coordinators.
@@ -223,78 +238,164 @@ class Cluster:
             raise
 
     async def _coordinator(self, group_id: GroupId) -> BrokerConnection:
-        node_id = self._coordinators.get(group_id)
-        if node_id is None:
-            kind = "group" if self._key_type == GROUP else "transactional id"
-            what = f"{kind} {group_id}"
-            result = (await self.find_coordinators([group_id])).get(group_id)
-            if result is None:
-                raise MalformedFrame(f"the FindCoordinator response omits {what}")
-            _check(result.code, f"the coordinator of {what}")
-            node_id = result.node_id
+        node_id = (await self.find_coordinators([group_id]))[group_id]
+        if isinstance(node_id, CoterieError):
+            raise node_id
         try:
-            connection = await self.connection(node_id)
+            return await self.connection(node_id)
         except ConnectionLost:
             self.forget_coordinator(group_id)
             raise
-        self._coordinators[group_id] = node_id
-        return connection
 
     async def find_coordinators(
-        self, group_ids: Sequence[GroupId]
-    ) -> dict[GroupId, CoordinatorResult]:
-        """Look up the coordinators of groups by one request to any broker, and cache
-        them.
+        self, keys: Iterable[str], key_type: int | None = None
+    ) -> dict[str, int | CoterieError]:
+        """Return the node id of the coordinator of each group or transactional id, or
+        the error of the key. Those of the cluster's `key_type` are cached.
 
-        Raises NoBatchedFindCoordinatorsError for more than one group when the broker
-        accepts one per request, and the errors of `BrokerConnection.call`.
+        Brokers before Kafka 3.0 get a request for each key (KIP-699). Raises
+        ConnectionLost and the other errors of `connection`.
         """
+        if key_type is None:
+            key_type = self._key_type
+        found: dict[str, int | CoterieError] = {}
+        unknown: list[str] = []
+        for key in keys:
+            if key_type == self._key_type and key in self._coordinators:
+                found[key] = self._coordinators[key]
+            else:
+                unknown.append(key)
+        if not unknown:
+            return found
         connection = await self.connection()
         version = connection.version_of(m.FindCoordinatorRequest)
-        request = find_coordinator_request(group_ids, version, self._key_type)
-        response = await connection.call(request, m.FindCoordinatorResponse)
-        found = read_find_coordinator(response, group_ids, version)
-        if len(self._coordinators) >= COORDINATORS_MAX:
-            self._coordinators.clear()
-        for group_id, each in found.items():
-            if each.code is ErrorCode.NONE:
-                self._nodes[each.node_id] = Address(each.host, each.port)
-                self._coordinators[group_id] = each.node_id
+        is_batched = version >= _BATCHED_SINCE
+        chunks = in_chunks(unknown, LOOKUP_CHUNK if is_batched else 1)
+
+        async def look_up() -> None:
+            for chunk in chunks:
+                try:
+                    request = find_coordinator_request(chunk, version, key_type)
+                    response = await connection.call(request, m.FindCoordinatorResponse)
+                except CoterieError as error:
+                    found.update(dict.fromkeys(chunk, error))
+                    continue
+                results = read_find_coordinator(response, chunk, version)
+                for key in chunk:
+                    found[key] = self._learn(key, results.get(key), key_type)
+
+        # The workers share the chunks: there are no more tasks than requests in flight.
+        await asyncio.gather(*(look_up() for _ in range(IN_FLIGHT_MAX)))
         return found
 
-    def cached_coordinator(self, group_id: GroupId) -> tuple[int, Address] | None:
-        """Return the node id and address of a cached coordinator."""
-        node_id = self._coordinators.get(group_id)
-        return None if node_id is None else (node_id, self._nodes[node_id])
+    def _learn(
+        self, key: str, result: CoordinatorResult | None, key_type: int
+    ) -> int | CoterieError:
+        """Return the node id of a coordinator, which is cached, or the key's error."""
+        name = f"{'group' if key_type == GROUP else 'transactional id'} {key}"
+        if result is None:
+            return MalformedFrame(f"the FindCoordinator response omits {name}")
+        if result.code is not ErrorCode.NONE:
+            return api_error(result.code, name, result.message)
+        self._nodes[result.node_id] = Node(result.node_id, result.host, result.port)
+        if key_type == self._key_type:
+            if len(self._coordinators) >= COORDINATORS_MAX:
+                self._coordinators.clear()
+            self._coordinators[key] = result.node_id
+        return result.node_id
+
+    def cached_coordinator(self, group_id: GroupId) -> int | None:
+        """Return the node id of a cached coordinator."""
+        return self._coordinators.get(group_id)
+
+    def node(self, node_id: int) -> Node:
+        """Return a node that a response has named."""
+        return self._nodes[node_id]
 
     async def retrying(
-        self, attempt: Callable[[], Awaitable[T]], also: Collection[ErrorCode] = ()
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        deadline: Deadline | None = None,
+        also: Collection[ErrorCode] = (),
     ) -> T:
         """Return the result of `attempt`, which is retried after retriable errors, and
         after those in `also`.
 
-        Raises its last error after `api_timeout_ms`, or after `first_contact_ms` when
-        no broker was ever reached.
+        At the deadline, by default `api_timeout_ms` from now, or after
+        `first_contact_ms` when no broker was ever reached, it raises the last error of
+        an attempt, which is more specific than a time-out.
         """
-        options = self.options
+        deadline = deadline or Deadline(self.options)
         loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        delay_ms = options.retry_backoff_ms
+        contact_s = loop.time() + self.options.first_contact_ms / 1000
+        last: CoterieError | None = None
+        failures = 0
         while True:
             try:
-                return await attempt()
+                async with asyncio.timeout_at(deadline.end_s):
+                    return await attempt()
+            except TimeoutError:
+                raise last or deadline.error() from None
             except CoterieError as error:
-                limit_ms = options.api_timeout_ms
-                if not self._was_reached:
-                    limit_ms = min(limit_ms, options.first_contact_ms)
-                is_late = loop.time() + delay_ms / 1000 > started_s + limit_ms / 1000
+                last = error
+                failures += 1
+                delay_s = backoff_s(self.options, failures)
+                is_unreached = not self._was_reached
+                is_late = is_unreached and loop.time() + delay_s > contact_s
                 is_retried = is_retriable(error) or (
                     isinstance(error, ApiError) and error.code in also
                 )
                 if is_late or self._is_closed or not is_retried:
                     raise
-            await asyncio.sleep(delay_ms / 1000)
-            delay_ms = min(2 * delay_ms, options.retry_backoff_max_ms)
+                if not deadline.leaves(delay_s):
+                    raise
+            await asyncio.sleep(delay_s)
+
+
+def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
+    """Return the brokers that a Metadata response names, sorted by id."""
+    brokers = metadata.brokers
+    return tuple(
+        sorted(Node(each.node_id, each.host, each.port, each.rack) for each in brokers)
+    )
+
+
+class Deadline:
+    """The end of a call that starts now: `api_timeout_ms` from here, in the running
+    loop's time."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._limit_ms = options.api_timeout_ms
+        self.end_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
+
+    def leaves(self, delay_s: float) -> bool:
+        """Return whether at least `delay_s` seconds are left."""
+        return asyncio.get_running_loop().time() + delay_s <= self.end_s
+
+    def error(self) -> RequestTimedOut:
+        """Return the error of a request that the deadline cut off."""
+        return RequestTimedOut(f"no response within the call's {self._limit_ms} ms")
+
+    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
+        """Await a job. Raises RequestTimedOut at the deadline."""
+        try:
+            async with asyncio.timeout_at(self.end_s):
+                return await job()
+        except TimeoutError:
+            raise self.error() from None
+
+
+def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def backoff_s(options: ClientOptions, attempt: int) -> float:
+    """Return the backoff after the `attempt`-th attempt (s), which doubles each
+    time."""
+    delay_ms = options.retry_backoff_ms * (1 << min(attempt - 1, 16))
+    return min(delay_ms, options.retry_backoff_max_ms) / 1000
 
 
 def is_retriable(error: CoterieError) -> bool:
@@ -302,12 +403,6 @@ def is_retriable(error: CoterieError) -> bool:
     if isinstance(error, ApiError):
         return error.code in RETRIED_CODES
     return isinstance(error, ConnectionLost | RequestTimedOut)
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        read = ErrorCode.read(code)
-        raise ApiError(read, f"{what}: {read.name}")
 
 
 _BATCHED_SINCE: Final = 4

@@ -24,12 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
 
-from coterie.client.connection_failures import (
-    error_of_others,
-    frame_failure,
-    open_failure,
-    tls_failure,
-)
+from coterie.client import connection_failures
 from coterie.client.options import ClientOptions
 from coterie.client.security_probe import (
     requires_tls,
@@ -173,7 +168,9 @@ class BrokerConnection(asyncio.Protocol):
                 await connection._authenticate()
         except (OSError, RequestTimedOut) as error:  # SSLError, TimeoutError: OSErrors
             connection.close()
-            raise await open_failure(address, options, error) from error
+            raise await connection_failures.open_failure(
+                address, options, error
+            ) from error
         except BaseException:
             connection.close()
             raise
@@ -320,7 +317,7 @@ class BrokerConnection(asyncio.Protocol):
         """Fail pending requests."""
         if isinstance(exc, ssl.SSLError) and not self._versions:
             # In TLS 1.3 a broker rejects a client certificate only after the handshake.
-            self._end(tls_failure(self.address, exc))
+            self._end(connection_failures.tls_failure(self.address, exc))
         hint = self._hint()
         reason = (f": {exc}" if exc else "") + hint
         error = ConnectionLost(f"{self.address} closed the connection{reason}")
@@ -354,7 +351,9 @@ class BrokerConnection(asyncio.Protocol):
         else:
             if (failure := self._frames.failure) is not None:
                 first = b"" if self._versions else data
-                self._end(frame_failure(self.address, failure, first))
+                self._end(
+                    connection_failures.frame_failure(self.address, failure, first)
+                )
 
     def pause_writing(self) -> None:
         """Pause sending: the broker is not reading requests (backpressure)."""
@@ -608,7 +607,7 @@ class BrokerConnection(asyncio.Protocol):
             self._bare.set_exception(error)
         pending, self._in_flight = self._in_flight, {}
         for each in pending.values():
-            each.done(error_of_others(error))
+            each.done(connection_failures.error_of_others(error))
 
 
 def _decode(response: type[Message], frame: bytes, at: int, version: int) -> Message:

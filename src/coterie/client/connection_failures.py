@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie.client.options import ClientOptions
 from coterie.client.security_probe import security_mismatch, without_tls
 from coterie.errors import (
     AuthenticationFailed,
@@ -16,9 +17,6 @@ from coterie.errors import (
     MalformedFrame,
     RequestTimedOut,
 )
-
-if TYPE_CHECKING:
-    from coterie.client.options import ClientOptions
 
 _REFUSED: Final = (f"[Errno {errno.ECONNREFUSED}]", "[WinError 1225]")
 _PROTOCOLS: Final = ((b"HTTP/", "HTTP"), (b"<", "HTTP or XML"), (b"SSH-", "SSH"))

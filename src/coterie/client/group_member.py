@@ -37,27 +37,19 @@ import contextlib
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import Unpack
 from uuid import uuid4
 
+from coterie.client import member_states
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.client_assignors import (
     AssignmentComputer,
     ClientAssignor,
     assignor_declarations,
 )
 from coterie.client.cluster import Cluster, is_retriable
-from coterie.client.member import Member, OnAssigned, OnLost, OnRevoked, Owned
-from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
-from coterie.client.member_states import (
-    Assign,
-    Backoff,
-    Identity,
-    Lose,
-    MemberState,
-    Revoke,
-    Step,
-    Subscription,
-)
+from coterie.client.member import Member, Owned, PartitionOptions
+from coterie.client.member_offsets import MemberOffsets, Offset
 from coterie.client.membership import (
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -76,33 +68,16 @@ from coterie.wire.error_codes import ErrorCode
 _LOGGER = logging.getLogger(__name__)
 
 
-class MemberOptions(TypedDict, total=False):
+class MemberOptions(PartitionOptions, total=False):
     """The optional arguments of `GroupMember`."""
 
     pattern: str | None
     """A regular expression in RE2 syntax for whole topic names."""
-    on_assigned: OnAssigned
-    """The callback for newly assigned partitions."""
-    on_revoked: OnRevoked
-    """The callback for partitions to revoke; it may return offsets to commit for them.
-    """
-    on_lost: OnLost
-    """The callback for lost partitions, whose offsets cannot be committed."""
-    instance_id: str | None
-    """The instance id of a static member, which keeps its partitions when it rejoins
-    within the session time-out (KIP-345).
-    """
-    rack_id: str | None
-    """The member's rack, for rack-aware assignors."""
     server_assignor: str | None
     """The preferred server-side assignor; the group uses the one most members
     prefer."""
-    rebalance_timeout_ms: int
-    """The limit for revoking partitions; 300,000 by default."""
     assignors: Sequence[ClientAssignor]
     """Client-side assignors by preference; only Coterie brokers support them."""
-    client: ClientOptions
-    """The options of its connections."""
 
 
 class GroupMember(Member):
@@ -121,7 +96,7 @@ class GroupMember(Member):
         super().__init__(Cluster(bootstrap, client), group_id, instance_id)
         self._assignors = tuple(options.get("assignors", ()))
         self._membership = Membership(
-            Identity(
+            member_states.Identity(
                 group_id=group_id,
                 member_id=fresh_member_id(),
                 instance_id=instance_id,
@@ -132,8 +107,8 @@ class GroupMember(Member):
                 if self._assignors
                 else None,
             ),
-            Subscription(frozenset(topics), options.get("pattern")),
-            Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms),
+            member_states.Subscription(frozenset(topics), options.get("pattern")),
+            member_states.Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms),
         )
         self._offsets = MemberOffsets(self._cluster, self._membership, self._notifier)
         self._on_assigned = options.get("on_assigned")
@@ -151,7 +126,7 @@ class GroupMember(Member):
         return self._membership.epoch
 
     @property
-    def state(self) -> MemberState:
+    def state(self) -> member_states.MemberState:
         """The state of the member."""
         return self._membership.state
 
@@ -168,13 +143,15 @@ class GroupMember(Member):
         Raises ApiError: after INVALID_REGULAR_EXPRESSION the member keeps the previous
         subscription, after TOPIC_AUTHORIZATION_FAILED it retries (E7-74).
         """
-        self._membership.subscribe(Subscription(frozenset(topics), pattern))
+        self._membership.subscribe(
+            member_states.Subscription(frozenset(topics), pattern)
+        )
         self._notifier.notify()
         await self._accepted()
 
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         return await self._offsets.committed(partitions)
 
     async def _commit(
@@ -250,17 +227,17 @@ class GroupMember(Member):
             else:
                 await self._notifier.wait()
 
-    async def _run_callback(self, step: Step) -> None:
+    async def _run_callback(self, step: member_states.Step) -> None:
         """Run a callback of the application. After an exception the member leaves the
         group."""
         partitions = self._membership.named(step.partitions)
         try:
             match step:
-                case Assign() if self._on_assigned is not None:
+                case member_states.Assign() if self._on_assigned is not None:
                     await self._on_assigned(partitions)
-                case Lose() if self._on_lost is not None:
+                case member_states.Lose() if self._on_lost is not None:
                     await self._on_lost(partitions)
-                case Revoke() if self._on_revoked is not None:
+                case member_states.Revoke() if self._on_revoked is not None:
                     await self._commit_last(await self._on_revoked(partitions))
         except Exception as error:
             _LOGGER.exception(
@@ -288,7 +265,7 @@ class GroupMember(Member):
         self._membership.leave(self._leave_epoch(for_good=for_good))
         self._notifier.notify()
         await self._notifier.wait_until(
-            lambda: self.state is MemberState.LEAVING or self._is_over()
+            lambda: self.state is member_states.MemberState.LEAVING or self._is_over()
         )
         limit_s = self._cluster.options.request_timeout_ms / 1000
         with contextlib.suppress(TimeoutError):

@@ -11,11 +11,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, TypedDict
 
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.cluster import Cluster
-from coterie.client.member_offsets import Offset, OffsetAndMetadata
+from coterie.client.member_offsets import Offset
 from coterie.client.notifier import Notifier
+from coterie.client.options import ClientOptions
 from coterie.errors import ClientError, CommitRefused, CoterieError
 from coterie.types import GroupId, MemberId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -34,6 +36,33 @@ them, or None."""
 OnLost: TypeAlias = Callable[[Owned], Awaitable[None]]
 """A callback that gets the partitions that were lost without a commit, as when the
 member was fenced."""
+
+
+class CommonOptions(TypedDict, total=False):
+    """The optional arguments of every member."""
+
+    instance_id: str | None
+    """The instance id of a static member, which keeps its assignment when it rejoins
+    within the session time-out (KIP-345); in a classic group it needs Kafka 2.3."""
+    rebalance_timeout_ms: int
+    """The limit for revoking partitions and, in a classic group, for joining again;
+    60,000 by default there, 300,000 with KIP-848."""
+    client: ClientOptions
+    """The options of its connections."""
+
+
+class PartitionOptions(CommonOptions, total=False):
+    """The optional arguments of a member that owns partitions."""
+
+    on_assigned: OnAssigned
+    """The callback for newly assigned partitions."""
+    on_revoked: OnRevoked
+    """The callback for partitions to revoke; it may return offsets to commit for them.
+    """
+    on_lost: OnLost
+    """The callback for lost partitions, whose offsets cannot be committed."""
+    rack_id: str | None
+    """The member's rack, for rack-aware assignors."""
 
 
 class Member(ABC):
@@ -115,7 +144,7 @@ class Member(ABC):
         self._raise_failure()
 
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
+        """Commit the next offset to read of each partition, or an `CommittedOffset`.
 
         A member of a classic group may commit from `on_assigned` to the end of
         `on_revoked`. Raises CommitRefused with the codes of refused partitions,
@@ -128,7 +157,7 @@ class Member(ABC):
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offset of each partition; None without a commit.
 
         It waits for open transactions to end, from Kafka 2.5 on. Raises ApiError, also
@@ -178,7 +207,7 @@ class Member(ABC):
     @abstractmethod
     async def _committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offset of each partition; None without a commit."""
 
     # Common to both protocols.

@@ -10,31 +10,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from coterie.client.admin.group_offsets import (
+    CommittedOffset,
+    by_topic,
+    topics_to_commit,
+)
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, RETRIED_CODES, Cluster
 from coterie.client.membership import Membership
 from coterie.client.notifier import Notifier
 from coterie.errors import ApiError, RequestTimedOut
-from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.types import GroupId, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions
 
 _WITH_EPOCHS_AND_NAMES: Final = Versions(9, 9)
-_NO_LEADER_EPOCH: Final = -1
 
 
-class OffsetAndMetadata(NamedTuple):
-    """The next offset to read, with the leader epoch of the record before it (-1 when
-    unknown) and arbitrary metadata."""
-
-    offset: int
-    leader_epoch: int = _NO_LEADER_EPOCH
-    metadata: str = ""
-
-
-Offset: TypeAlias = int | OffsetAndMetadata
+Offset: TypeAlias = int | CommittedOffset
 """An offset to commit: the next one to read."""
 _Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
@@ -62,7 +57,7 @@ class MemberOffsets:
 
     async def committed(
         self, wanted: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Fetch committed offsets, as `GroupMember.committed` does."""
         try:
             group = await self._fetch(wanted, self._epoch())
@@ -70,14 +65,15 @@ class MemberOffsets:
             if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                 raise
             group = await self._fetch(wanted, await self._next_epoch())
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+        found: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(wanted)
         for topic in group.topics:
             for each in topic.partitions:
+                epoch = each.committed_leader_epoch
                 if each.committed_offset >= 0:  # clients may commit -1, -2 or any
                     found[TopicPartition(topic.name, each.partition_index)] = (
-                        OffsetAndMetadata(
+                        CommittedOffset(
                             each.committed_offset,
-                            each.committed_leader_epoch,
+                            epoch if epoch >= 0 else None,
                             each.metadata or "",
                         )
                     )
@@ -106,7 +102,7 @@ class MemberOffsets:
             member_epoch=epoch,
             topics=[
                 m.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                for name, indexes in _by_topic(partitions).items()
+                for name, indexes in by_topic(partitions).items()
             ],
         )
         request = m.OffsetFetchRequest(groups=[fetch], require_stable=True)
@@ -191,32 +187,3 @@ def _raise_retriable(
             cluster.forget_coordinator(group_id)
         if code in RETRIED_CODES:
             raise ApiError(code)
-
-
-def topics_to_commit(
-    offsets: Mapping[TopicPartition, Offset],
-) -> list[m.OffsetCommitRequestTopic]:
-    """Return offsets as the topics of an OffsetCommit request."""
-    topics = []
-    for name, indexes in _by_topic(offsets).items():
-        partitions = []
-        for index in indexes:
-            given = offsets[TopicPartition(name, index)]
-            each = OffsetAndMetadata(given) if isinstance(given, int) else given
-            partitions.append(
-                m.OffsetCommitRequestPartition(
-                    partition_index=index,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    committed_metadata=each.metadata,
-                )
-            )
-        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
-    return topics
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:
-    topics: dict[TopicName, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return topics

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -23,14 +24,11 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import Any, Final, Never
 
 from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
 from coterie.files import decode_text
-
-if TYPE_CHECKING:
-    import ssl
 
 _FRESH_UNTIL: Final = 0.8
 """The share of its lifetime after which a token is refreshed (Kafka's

@@ -17,18 +17,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
-from coterie.client.admin.calls import Deadline, backoff_s, broker_timeout_ms
-from coterie.client.admin.leaders import (
-    UNKNOWN_TRIES,
-    LeaderCache,
-    Outcomes,
-    ask_leaders,
-    topics_of,
-)
-from coterie.client.admin.results import api_error
-from coterie.client.cluster import Cluster
+from coterie.client.admin import routing
+from coterie.client.admin.calls import broker_timeout_ms
+from coterie.client.admin.results import api_error, partition_name
+from coterie.client.cluster import Cluster, Deadline, backoff_s
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -116,7 +111,7 @@ class Producer:
     ) -> None:
         self._cluster = cluster
         self._options = options or ProducerOptions()
-        self._cache = LeaderCache(wait_ms=cluster.options.api_timeout_ms)
+        self._cache = routing.LeaderCache(wait_ms=cluster.options.api_timeout_ms)
         self._identity = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
         # A random start: commands that produce one record each use all partitions.
@@ -139,8 +134,8 @@ class Producer:
         while queues:
             first = {key: batches[0] for key, batches in queues.items()}
             encoded = {key: self._encode(key, own) for key, own in first.items()}
-            results = await ask_leaders(
-                self._cluster, encoded, self._send, cache=self._cache
+            results = await routing.send_to_leaders(
+                self._cluster, encoded, partial(self._send, encoded), cache=self._cache
             )
             for key, batch in first.items():
                 error = results.errors.get(key)
@@ -207,11 +202,13 @@ class Producer:
         known = self._cache.topics.get(topic)
         if known is not None and known.partitions and not known.error_code:
             return known
-        deadline = Deadline(self._cluster)
-        for attempt in range(UNKNOWN_TRIES):
+        deadline = Deadline(self._cluster.options)
+        for attempt in range(routing.UNKNOWN_TRIES):
             if attempt:
                 await asyncio.sleep(backoff_s(self._cluster.options, attempt))
-            self._cache.topics |= await topics_of(self._cluster, deadline, [topic])
+            self._cache.topics |= await routing.topics_of(
+                self._cluster, deadline, [topic]
+            )
             known = self._cache.topics.get(topic)
             if known is not None and not ErrorCode.read(known.error_code).retriable:
                 break
@@ -249,15 +246,18 @@ class Producer:
         return encode_batch(records, producer=identity, codec=self._options.codec)
 
     async def _send(
-        self, node_id: int, batches: Mapping[TopicPartition, bytes]
-    ) -> Outcomes[LogOffset]:
+        self,
+        batches: Mapping[TopicPartition, bytes],
+        node_id: int,
+        keys: Sequence[TopicPartition],
+    ) -> routing.Outcomes[TopicPartition, LogOffset]:
         """Send one request with a batch for each partition; return the offsets of their
         first records, -1 when a broker no longer knows that of a duplicate."""
         options = self._options
         topics: dict[TopicName, list[m.PartitionProduceData]] = defaultdict(list)
-        for key, batch in batches.items():
+        for key in keys:
             topics[key.topic].append(
-                m.PartitionProduceData(index=key.partition, records=batch)
+                m.PartitionProduceData(index=key.partition, records=batches[key])
             )
         request = m.ProduceRequest(
             acks=_ALL_IN_SYNC if options.needs_all_replicas else _LEADER_ONLY,
@@ -278,7 +278,7 @@ class Producer:
         for topic in response.responses:
             for each in topic.partition_responses:
                 key = TopicPartition(topic.name, each.index)
-                name = f"partition {key.topic}-{key.partition}"
+                name = partition_name(key)
                 is_known = each.error_code in {0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
                 outcomes[key] = (
                     each.base_offset
@@ -314,7 +314,7 @@ class Producer:
                 raise api_error(response.error_code, subject)
             return response
 
-        response = await Deadline(self._cluster).retrying(ask)
+        response = await self._cluster.retrying(ask)
         self._identity = BatchProducer(response.producer_id, response.producer_epoch, 0)
 
 

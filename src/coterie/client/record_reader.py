@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from coterie.client.admin.fetch import FetchResult, fetch_logs
-from coterie.client.admin.leaders import LeaderCache
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Results, partition_name
+from coterie.client.admin.routing import LeaderCache
 from coterie.client.cluster import Cluster
 from coterie.errors import ClientError, CoterieError, MalformedFrame
 from coterie.types import LogOffset, TopicPartition
@@ -94,7 +94,9 @@ class RecordReader:
         ends = self._ends
         if ends is not None:
             self.positions = {
-                key: at for key, at in self.positions.items() if at < ends[key]
+                key: position
+                for key, position in self.positions.items()
+                if position < ends[key]
             }
 
     def _records(
@@ -118,7 +120,7 @@ class RecordReader:
                 )
         except MalformedFrame as error:
             raise ClientError(
-                f"partition {key.topic}-{key.partition}: cannot read the batch at "
+                f"{partition_name(key)}: cannot read the batch at "
                 f"offset {position}: {error}"
             ) from None
         self.positions[key] = position
@@ -136,6 +138,6 @@ class RecordReader:
         self._fruitless[key] += 1
         if self._fruitless[key] > _FRUITLESS_MAX * len(self.positions):
             raise ClientError(
-                f"partition {key.topic}-{key.partition} returns no records from offset "
+                f"{partition_name(key)} returns no records from offset "
                 f"{self.positions[key]} on, though it ends at {self._ends[key]}"
             )

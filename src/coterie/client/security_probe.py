@@ -12,18 +12,16 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie.client.options import ClientOptions
 from coterie.errors import MalformedFrame
 from coterie.types import SecurityProtocol
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
-
-if TYPE_CHECKING:
-    from coterie.client.options import ClientOptions
-    from coterie.wire.schema import Message
+from coterie.wire.schema import Message
 
 _LIMIT_S: Final = 3.0
 """The limit for the further connection and its response."""
@@ -111,8 +109,8 @@ async def _sasl_mismatch(
 
     request = m.SaslHandshakeRequest(mechanism=_DEFAULT_MECHANISM)
     frame = await _exchange(address, options, request, 1, options.ssl)
-    _, at = read_response(frame, tagged=False)
-    response, _ = decode(m.SaslHandshakeResponse, 1, frame, at)
+    _, position = read_response(frame, tagged=False)
+    response, _ = decode(m.SaslHandshakeResponse, 1, frame, position)
     if response.error_code not in {
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_SASL_MECHANISM,

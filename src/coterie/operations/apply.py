@@ -25,14 +25,6 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from coterie import client
-from coterie.errors import (
-    ApiError,
-    AuthenticationFailed,
-    CoterieError,
-    OperationRefused,
-    SettingError,
-    UnsupportedByBroker,
-)
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.hidden_topics import DELETED_UNSEEN, may_hide_topics
 from coterie.operations.plan_comparison import (
@@ -98,7 +90,7 @@ async def apply_items(
     When the snapshot cannot be written, the item fails and nothing more is written.
     """
     results: list[ItemResult] = []
-    snapshot_error: SettingError | None = None
+    snapshot_error: client.SettingError | None = None
     for batch in _batches(items):
         checked = await _check(admin, batch, force)
         ready = [each for each in checked if each.result.verdict is Verdict.READY]
@@ -109,7 +101,7 @@ async def apply_items(
                     for each in ready
                     if each.result.item.action is not Action.REMOVE_MEMBERS
                 )
-            except SettingError as error:
+            except client.SettingError as error:
                 snapshot_error = error
         written = (
             await _write_all(admin, ready)
@@ -150,7 +142,7 @@ async def _check(
         groups = await read_current_groups(admin, planned, planned)
         ids = await _read_topic_ids(admin, items, groups)
         hides_topics = await may_hide_topics(admin, _deleted(items, groups))
-    except CoterieError as error:
+    except client.CoterieError as error:
         groups = client.Results({}, dict.fromkeys(planned, error))
     checked = []
     for item in items:
@@ -251,7 +243,7 @@ async def _write_all(
     if delete_ids:
         try:
             deleted = await admin.groups.delete(delete_ids)
-        except CoterieError as error:
+        except client.CoterieError as error:
             deleted = client.Results({}, dict.fromkeys(delete_ids, error))
     written = await asyncio.gather(*(_write(admin, each) for each in others))
     results = {each.item.item_id: each for each in written}
@@ -295,7 +287,7 @@ async def _delete_offsets(
         return client.Results()
     try:
         return await admin.group_offsets.delete(group_id, partitions)
-    except CoterieError as error:
+    except client.CoterieError as error:
         return client.Results({}, dict.fromkeys(partitions, error))
 
 
@@ -317,7 +309,7 @@ async def _write_share(
     if topics:
         try:
             gone = await admin.share_groups.delete_offsets(group_id, sorted(topics))
-        except CoterieError as error:
+        except client.CoterieError as error:
             gone = client.Results({}, dict.fromkeys(topics, error))
     deleted = client.Results(
         dict.fromkeys(at for at in to_delete if at.topic in gone.values),
@@ -340,14 +332,14 @@ async def _remove_members(
         results = await admin.groups.remove_members(
             item.group_id, pending, reason=item.reason
         )
-    except CoterieError as error:
+    except client.CoterieError as error:
         return _failed(item, error)
-    errors: dict[TopicPartition | MemberEntry, CoterieError] = {}
+    errors: dict[TopicPartition | MemberEntry, client.CoterieError] = {}
     sentences: list[str] = []
     for each, failure in results.errors.items():
         # A member that has left already counts as removed.
         if (
-            isinstance(failure, ApiError)
+            isinstance(failure, client.ApiError)
             and failure.code is client.ErrorCode.UNKNOWN_MEMBER_ID
         ):
             continue
@@ -363,22 +355,25 @@ def _result(item: PlanItem, done: int, errors: tuple[str, ...]) -> ItemResult:
     return ItemResult(item, Verdict.PARTIAL if done else Verdict.FAILED, errors)
 
 
-def _failed(item: PlanItem, error: CoterieError) -> ItemResult:
+def _failed(item: PlanItem, error: client.CoterieError) -> ItemResult:
     """Return the result of an item without a confirmed write."""
     result = _result(item, 0, (str(error),))
     return replace(result, is_answered=_is_answer(error))
 
 
-def _is_answer(error: CoterieError) -> bool:
+def _is_answer(error: client.CoterieError) -> bool:
     """Return whether an error shows that nothing was written: a response, or the reason
     why no request was sent."""
     return isinstance(
         error,
-        ApiError | AuthenticationFailed | OperationRefused | UnsupportedByBroker,
+        client.ApiError
+        | client.AuthenticationFailed
+        | client.OperationRefused
+        | client.UnsupportedByBroker,
     )
 
 
-def _sentence(name: str, error: CoterieError) -> str:
+def _sentence(name: str, error: client.CoterieError) -> str:
     """Return an error's text with the name of the item it concerns."""
     text = str(error)
     return text if name in text else f"{name}: {text}"

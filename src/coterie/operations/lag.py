@@ -71,14 +71,6 @@ class PartitionLag:
     error: CoterieError | None = None
 
     @property
-    def margin(self) -> int | None:
-        """The number of offsets between log start and commit. Retention may delete that
-        many before the group misses records."""
-        if self.committed is None or self.log_start is None:
-            return None
-        return self.committed.offset - self.log_start
-
-    @property
     def topic_partition(self) -> TopicPartition | None:
         """The partition by name."""
         if self.topic is None or self.partition is None:
@@ -131,6 +123,14 @@ class GroupLagReport(client.Partial[GroupId]):
         return {
             each.group_id: each.error for each in self.groups if each.error is not None
         }
+
+    def of_topics(self, topics: Container[TopicName]) -> GroupLagReport:
+        """Return the report with the rows of some topics only."""
+        groups = (
+            replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
+            for each in self.groups
+        )
+        return GroupLagReport(tuple(groups), self.committed_only)
 
     @property
     def rows(self) -> tuple[PartitionLag, ...]:

@@ -17,12 +17,7 @@ from typing import Final, NamedTuple
 
 from coterie import client
 from coterie.errors import SettingError
-from coterie.operations.plan_files import (
-    OffsetEntry,
-    decode_document,
-    encode_document,
-    entries_of,
-)
+from coterie.operations import plan_files
 from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, LogOffset, TopicPartition
 
@@ -35,7 +30,7 @@ class GroupEntry:
     """The offsets of one group."""
 
     group_id: GroupId
-    offsets: tuple[OffsetEntry, ...]
+    offsets: tuple[plan_files.OffsetEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +58,11 @@ def write_offsets_file(
     topic_ids: TopicIds | None = None,
 ) -> bytes:
     """Encode the offsets of groups, with the ids of their topics if they are given."""
-    groups = (GroupEntry(each, entries_of(offsets[each])) for each in sorted(offsets))
-    return encode_document(
+    groups = (
+        GroupEntry(each, plan_files.entries_of(offsets[each]))
+        for each in sorted(offsets)
+    )
+    return plan_files.encode_document(
         OffsetFile(exported_at, cluster_id, tuple(groups), topic_ids or {})
     )
 
@@ -72,13 +70,13 @@ def write_offsets_file(
 def read_exported_topics(data: bytes, cluster_id: str | None) -> TopicIds:
     """Return the ids of the topics in a file if its offsets are of this cluster, else
     none. Raises SettingError."""
-    read = decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
+    read = plan_files.decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
     return read.topic_ids if read.cluster_id == cluster_id else {}
 
 
 def read_offsets_file(data: bytes) -> Exported:
     """Decode the offsets of a file. Raises SettingError."""
-    read = decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
+    read = plan_files.decode_document(data, OffsetFile, SCHEMA, SCHEMA_VERSION)
     groups: dict[GroupId, dict[TopicPartition, client.CommittedOffset]] = {}
     for group in read.groups:
         offsets = groups.setdefault(group.group_id, {})

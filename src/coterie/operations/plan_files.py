@@ -341,6 +341,7 @@ class ItemResult:
 RESULTS_SCHEMA: Final = "coterie.plan-results"
 RESULTS_SCHEMA_VERSION: Final = 1
 RESULTS_SUFFIX: Final = ".results.jsonl"
+"""The end of the name of a result file, after the name of its plan file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coterie import client
-from coterie.errors import (
-    ApiError,
-    CoterieError,
-    OperationRefused,
-    UnsupportedGroupType,
-)
+from coterie.operations import plan_files, resets
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.hidden_topics import (
     DELETED_UNSEEN,
@@ -23,23 +18,6 @@ from coterie.operations.hidden_topics import (
     may_hide_topics,
 )
 from coterie.operations.plan_comparison import expected_group, matches_member
-from coterie.operations.plan_files import (
-    Action,
-    MemberEntry,
-    PlanItem,
-    entries_of,
-    item_id_of,
-)
-from coterie.operations.resets import (
-    Note,
-    ResetRow,
-    Scenario,
-    ToCommits,
-    ToExact,
-    ToRows,
-    drop_metadata,
-    plan_resets,
-)
 from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
 from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicName, TopicPartition
@@ -50,40 +28,40 @@ class GroupPlan:
     """The plan for one group."""
 
     group_id: GroupId
-    item: PlanItem | None = None
+    item: plan_files.PlanItem | None = None
     """None when there is nothing to do, and with an error."""
-    rows: tuple[ResetRow, ...] = ()
+    rows: tuple[resets.ResetRow, ...] = ()
     """The rows for review; a row's error leaves the others in the item."""
-    error: CoterieError | None = None
+    error: client.CoterieError | None = None
     """The reason why the group has no item."""
     warnings: tuple[str, ...] = ()
     """What the rows cannot show, one sentence each."""
 
 
-def items_of(plans: Sequence[GroupPlan]) -> tuple[PlanItem, ...]:
+def items_of(plans: Sequence[GroupPlan]) -> tuple[plan_files.PlanItem, ...]:
     """Return the items of plans that have one."""
     return tuple(each.item for each in plans if each.item is not None)
 
 
 async def plan_offsets(
     admin: client.AdminClient,
-    action: Action,
-    scenarios: Mapping[GroupId, Scenario],
+    action: plan_files.Action,
+    scenarios: Mapping[GroupId, resets.Scenario],
     scope: Scope = ALL_COMMITTED,
     *,
     keeps_metadata: bool = True,
 ) -> tuple[GroupPlan, ...]:
     """Plan the commits of reset scenarios for groups without members."""
     plans = []
-    for reset in await plan_resets(admin, scenarios, scope):
-        rows = reset.rows if keeps_metadata else drop_metadata(reset.rows)
+    for reset in await resets.plan_resets(admin, scenarios, scope):
+        rows = reset.rows if keeps_metadata else resets.drop_metadata(reset.rows)
         error, current = reset.error, reset.current
         if current is not None and current.is_share:
-            rows = tuple(map(_without_epoch, drop_metadata(rows)))
+            rows = tuple(map(_without_epoch, resets.drop_metadata(rows)))
         if current is not None and current.state.is_active:
             error = _active_group_error(current)
         elif current is not None and not rows and current.description is None:
-            error = ApiError(
+            error = client.ApiError(
                 client.ErrorCode.GROUP_ID_NOT_FOUND,
                 "there is no such group; name partitions to create it",
             )
@@ -99,7 +77,7 @@ async def plan_offsets(
     unnamed = [
         each
         for each, scenario in scenarios.items()
-        if not isinstance(scenario, ToRows | ToExact | ToCommits)
+        if not isinstance(scenario, resets.ToRows | resets.ToExact | resets.ToCommits)
     ]
     return await _with_warning(admin, with_ids, unnamed, LEFT_OUT)
 
@@ -129,7 +107,7 @@ async def _with_warning(
 async def _with_topic_ids(
     admin: client.AdminClient,
     plans: Iterable[GroupPlan],
-    scenarios: Mapping[GroupId, Scenario],
+    scenarios: Mapping[GroupId, resets.Scenario],
 ) -> tuple[GroupPlan, ...]:
     """Return plans whose items have the ids of their topics, and whose rows show which
     topics were created again since the offsets were exported."""
@@ -150,25 +128,25 @@ async def _with_topic_ids(
 
 
 def _with_recreated(
-    rows: tuple[ResetRow, ...], scenario: Scenario, ids: TopicIds
-) -> tuple[ResetRow, ...]:
-    if not isinstance(scenario, ToCommits):
+    rows: tuple[resets.ResetRow, ...], scenario: resets.Scenario, ids: TopicIds
+) -> tuple[resets.ResetRow, ...]:
+    if not isinstance(scenario, resets.ToCommits):
         return rows
     recreated = recreated_topics(scenario.topic_ids, ids)
     return tuple(
-        replace(row, notes=(*row.notes, Note.RECREATED))
+        replace(row, notes=(*row.notes, resets.Note.RECREATED))
         if row.topic in recreated
         else row
         for row in rows
     )
 
 
-def _ids_of(item: PlanItem, ids: TopicIds) -> TopicIds:
+def _ids_of(item: plan_files.PlanItem, ids: TopicIds) -> TopicIds:
     topics = sorted({each.topic for each in item.offsets})
     return {each: ids[each] for each in topics if each in ids}
 
 
-def _without_epoch(row: ResetRow) -> ResetRow:
+def _without_epoch(row: resets.ResetRow) -> resets.ResetRow:
     """Return the row of a share group, whose start offsets have no leader epochs."""
     if row.new is None:
         return row
@@ -188,7 +166,7 @@ async def plan_clone(
         group = _existing(source, await read_current_groups(admin, [source]))
         for error in group.offsets.errors.values():
             raise error
-    except CoterieError as error:
+    except client.CoterieError as error:
         return GroupPlan(destination, error=error)
     commits = {
         at: offset
@@ -198,9 +176,13 @@ async def plan_clone(
     missing = sorted({*topics}.difference(at.topic for at in commits))
     if missing or not commits:
         of_topics = f" of topic {', '.join(missing)}" if missing else ""
-        refusal = OperationRefused(f"group {source} has no offsets{of_topics} to clone")
+        refusal = client.OperationRefused(
+            f"group {source} has no offsets{of_topics} to clone"
+        )
         return GroupPlan(destination, error=refusal)
-    (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
+    (plan,) = await plan_offsets(
+        admin, plan_files.Action.CLONE, {destination: resets.ToCommits(commits)}
+    )
     if plan.item is not None:
         item = replace(plan.item, source=source)
         plan = replace(plan, item=as_share_group(item) if group.is_share else item)
@@ -209,7 +191,7 @@ async def plan_clone(
     return plan
 
 
-def as_share_group(item: PlanItem) -> PlanItem:
+def as_share_group(item: plan_files.PlanItem) -> plan_files.PlanItem:
     """Return the item; if its group does not exist, the write creates a share group."""
     if item.seen.exists:
         return item
@@ -230,20 +212,22 @@ async def plan_delete_groups(
                 raise _active_group_error(group)
             for error in group.offsets.errors.values():
                 raise error
-        except CoterieError as error:
+        except client.CoterieError as error:
             plans.append(GroupPlan(group_id, error=error))
             continue
-        rows = _deletions(group, group.committed) or (ResetRow(group_id, "", -1),)
-        item = plan_item(Action.DELETE_GROUP, group, {})
+        rows = _deletions(group, group.committed) or (
+            resets.ResetRow(group_id, "", -1),
+        )
+        item = plan_item(plan_files.Action.DELETE_GROUP, group, {})
         plans.append(GroupPlan(group_id, item, rows))
     return await _with_warning(admin, plans, ids, DELETED_UNSEEN)
 
 
-def _active_group_error(group: CurrentGroup) -> ApiError:
+def _active_group_error(group: CurrentGroup) -> client.ApiError:
     what = "stop them, or remove them with `coterie groups remove-members`"
     if group.description is not None and not _can_remove_members(group.description):
         what = "stop them first"
-    return ApiError(
+    return client.ApiError(
         client.ErrorCode.NON_EMPTY_GROUP,
         f"the group has members, its state is {group.state.value}: {what}",
     )
@@ -291,7 +275,7 @@ async def plan_delete_offsets(
             group = _existing(group_id, groups)
             if not group.is_share:
                 _refuse_foreign_members(group)
-        except CoterieError as error:
+        except client.CoterieError as error:
             plans.append(GroupPlan(group_id, error=error))
             continue
         errors = group.offsets.errors
@@ -309,26 +293,28 @@ async def plan_delete_offsets(
         rows = (
             *_deletions(group, deleted),
             *(
-                ResetRow(group_id, *at, group.committed[at], error=error)
+                resets.ResetRow(group_id, *at, group.committed[at], error=error)
                 for at, error in refused.items()
             ),
             *(
-                ResetRow(group_id, *at, error=errors[at])
+                resets.ResetRow(group_id, *at, error=errors[at])
                 for at in selected
                 if at in errors
             ),
             *(
-                ResetRow(group_id, topic, -1, error=error)
+                resets.ResetRow(group_id, topic, -1, error=error)
                 for topic, error in sorted(unknown.items())
             ),
             *(
-                ResetRow(group_id, *at, notes=(Note.NO_COMMIT,))
+                resets.ResetRow(group_id, *at, notes=(resets.Note.NO_COMMIT,))
                 for at in sorted(named.difference(selected))
             ),
         )
         item = None
         if deleted:
-            item = plan_item(Action.DELETE_OFFSETS, group, dict.fromkeys(deleted))
+            item = plan_item(
+                plan_files.Action.DELETE_OFFSETS, group, dict.fromkeys(deleted)
+            )
         plans.append(GroupPlan(group_id, item, rows))
     return tuple(plans)
 
@@ -350,7 +336,7 @@ def _refused_deletions(
     group: CurrentGroup,
     partitions: Iterable[TopicPartition],
     topics: client.Results[TopicName, client.TopicDescription],
-) -> dict[TopicPartition, CoterieError]:
+) -> dict[TopicPartition, client.CoterieError]:
     """Return the offsets that the coordinator would not delete, with the reason."""
     members = () if group.description is None else group.description.members
     subscribed = {
@@ -365,18 +351,18 @@ def _refused_deletions(
             ),
         )
     }
-    refused: dict[TopicPartition, CoterieError] = {}
+    refused: dict[TopicPartition, client.CoterieError] = {}
     for at in partitions:
         topic = topics.values.get(at.topic)
         if at.topic in topics.errors:
             refused[at] = topics.errors[at.topic]
         elif topic is not None and at not in topic.all_partitions:
-            refused[at] = ApiError(
+            refused[at] = client.ApiError(
                 client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {at.topic} has {len(topic.partitions)} partitions",
             )
         elif at.topic in subscribed:
-            refused[at] = ApiError(
+            refused[at] = client.ApiError(
                 client.ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
                 f"a member of {group.group_id} subscribes to topic {at.topic}: stop the"
                 " members first",
@@ -386,7 +372,7 @@ def _refused_deletions(
 
 def _refuse_share_deletion(
     group: CurrentGroup, deleted: Collection[TopicPartition]
-) -> CoterieError | None:
+) -> client.CoterieError | None:
     """Return why offsets of a share group cannot be deleted, if so: they are deleted by
     topic, and only without members (KIP-932)."""
     if group.state.is_active:
@@ -395,7 +381,7 @@ def _refuse_share_deletion(
     kept = [at for at in group.committed if at.topic in topics and at not in deleted]
     if not kept:
         return None
-    return UnsupportedGroupType(
+    return client.UnsupportedGroupType(
         f"{group.group_id} is a share group, whose offsets are deleted by topic: name"
         f" the whole topic, as in --partitions {kept[0].topic}"
     )
@@ -405,17 +391,19 @@ async def plan_remove_members(
     admin: client.AdminClient,
     group_id: GroupId,
     members: Collection[client.MemberToRemove] | None,
+    reason: str = "",
 ) -> GroupPlan:
     """Plan the removal of members; None removes all current members, static ones by
-    instance id, because their member id changes when they rejoin."""
+    instance id, because their member id changes when they rejoin. `reason` is for the
+    coordinator's log."""
     groups = await read_current_groups(admin, [group_id])
     try:
         group = _existing(group_id, groups)
-    except CoterieError as error:
+    except client.CoterieError as error:
         return GroupPlan(group_id, error=error)
     if group.description is not None and not _can_remove_members(group.description):
         kind = group.description.type.value
-        unsupported = UnsupportedGroupType(
+        unsupported = client.UnsupportedGroupType(
             f"{group_id} is a {kind} group, whose members no request can remove: stop"
             " them, or wait until their sessions time out"
         )
@@ -423,25 +411,27 @@ async def plan_remove_members(
     current = () if group.description is None else group.description.members
     if members is None:
         entries = tuple(
-            MemberEntry(each.member_id)
+            plan_files.MemberEntry(each.member_id)
             if each.instance_id is None
-            else MemberEntry(instance_id=each.instance_id)
+            else plan_files.MemberEntry(instance_id=each.instance_id)
             for each in current
         )
     else:
         entries = tuple(
-            MemberEntry(each.member_id, each.instance_id) for each in members
+            plan_files.MemberEntry(each.member_id, each.instance_id) for each in members
         )
     for entry in entries:
         if not any(matches_member(entry, each) for each in current):
-            unknown = ApiError(
+            unknown = client.ApiError(
                 client.ErrorCode.UNKNOWN_MEMBER_ID,
                 f"there is no member {entry.instance_id or entry.member_id!r}: `coterie"
                 f" groups members {group_id}` lists the members",
             )
             return GroupPlan(group_id, error=unknown)
-    item = plan_item(Action.REMOVE_MEMBERS, group, {}, entries) if entries else None
-    return GroupPlan(group_id, item)
+    if not entries:
+        return GroupPlan(group_id)
+    item = plan_item(plan_files.Action.REMOVE_MEMBERS, group, {}, entries)
+    return GroupPlan(group_id, replace(item, reason=reason))
 
 
 def _existing(
@@ -449,7 +439,7 @@ def _existing(
 ) -> CurrentGroup:
     group = groups.one(group_id)
     if group.description is None and not group.committed:
-        raise ApiError(
+        raise client.ApiError(
             client.ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"
         )
     return group
@@ -457,25 +447,27 @@ def _existing(
 
 def _deletions(
     group: CurrentGroup, partitions: Iterable[TopicPartition]
-) -> tuple[ResetRow, ...]:
+) -> tuple[resets.ResetRow, ...]:
     return tuple(
-        ResetRow(group.group_id, *at, prior=group.committed[at], notes=(Note.DELETED,))
+        resets.ResetRow(
+            group.group_id, *at, prior=group.committed[at], notes=(resets.Note.DELETED,)
+        )
         for at in partitions
     )
 
 
 def plan_item(
-    action: Action,
+    action: plan_files.Action,
     group: CurrentGroup,
     wanted: Mapping[TopicPartition, client.CommittedOffset | None],
-    members: tuple[MemberEntry, ...] = (),
-) -> PlanItem:
+    members: tuple[plan_files.MemberEntry, ...] = (),
+) -> plan_files.PlanItem:
     """Return an item that expects the group in its current state."""
-    return PlanItem(
-        item_id_of(action, group.group_id),
+    return plan_files.PlanItem(
+        plan_files.item_id_of(action, group.group_id),
         action,
         group.group_id,
         expected_group(group),
-        entries_of(wanted),
+        plan_files.entries_of(wanted),
         members,
     )

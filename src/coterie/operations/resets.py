@@ -198,12 +198,9 @@ class ResetRow:
             return None
         return max(0, self.log_end - max(self.new.offset, self.log_start or 0))
 
-    @property
-    def note(self) -> str:
-        """The notes as words, or the error of the row."""
-        if self.error is not None:
-            return str(self.error)
-        return ",".join(note.value for note in self.notes)
+    def with_prior(self, prior: client.CommittedOffset | None) -> ResetRow:
+        """Return the row with another prior offset."""
+        return replace(self, prior=prior)
 
 
 def plan_rows(

@@ -21,14 +21,7 @@ import msgspec
 from coterie import client
 from coterie.errors import SettingError
 from coterie.files import make_private_directory
-from coterie.operations.plan_files import (
-    Action,
-    OffsetEntry,
-    append_durably,
-    decode_document,
-    encode_line,
-    utc_text,
-)
+from coterie.operations import plan_files
 from coterie.operations.topic_ids import TopicIds
 from coterie.types import GroupId, TopicPartition
 
@@ -56,11 +49,11 @@ class SnapshotGroup:
     """A further line of a snapshot file: one group before the write."""
 
     group_id: GroupId
-    action: Action
+    action: plan_files.Action
     existed: bool
-    offsets: tuple[OffsetEntry, ...]
+    offsets: tuple[plan_files.OffsetEntry, ...]
     """All committed offsets before the write."""
-    wrote: tuple[OffsetEntry, ...]
+    wrote: tuple[plan_files.OffsetEntry, ...]
     """The offsets about to be written; offset null is a deletion."""
     is_share: bool = False
     """Whether it is a share group, whose offsets are start offsets."""
@@ -110,14 +103,14 @@ class SnapshotWriter:
 
     def add(self, groups: Iterable[SnapshotGroup]) -> None:
         """Append groups and sync them to the disk. Raises SettingError."""
-        lines = [encode_line(each) for each in groups]
+        lines = [plan_files.encode_line(each) for each in groups]
         if not lines:
             return
         try:
             if self._is_new:
                 make_private_directory(self.path.parent)
-                lines.insert(0, encode_line(self._head))
-            append_durably(self.path, b"".join(lines), is_new=self._is_new)
+                lines.insert(0, plan_files.encode_line(self._head))
+            plan_files.append_durably(self.path, b"".join(lines), is_new=self._is_new)
         except OSError as error:
             raise SettingError(
                 f"{self.path}: {error.strerror}; no group is changed without a"
@@ -149,7 +142,7 @@ async def open_snapshot(
     """
     now = now or datetime.now(UTC)
     cluster = await admin.brokers.describe()
-    taken_at = utc_text(round(now.timestamp() * 1000))
+    taken_at = plan_files.utc_text(round(now.timestamp() * 1000))
     head = SnapshotHead(new_id(now), taken_at, cluster.cluster_id, command, plan_id)
     return SnapshotWriter(directory, head)
 
@@ -167,7 +160,7 @@ def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:
     try:
         head, *lines = path.read_bytes().split(b"\n")
         return Snapshot(
-            decode_document(head, SnapshotHead, SCHEMA, SCHEMA_VERSION),
+            plan_files.decode_document(head, SnapshotHead, SCHEMA, SCHEMA_VERSION),
             # The last element is empty, or a line that a crash truncated.
             tuple(msgspec.json.decode(line, type=SnapshotGroup) for line in lines[:-1]),
         )

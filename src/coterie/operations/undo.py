@@ -15,6 +15,7 @@ from typing import Final
 
 from coterie import client
 from coterie.errors import CoterieError, OperationRefused
+from coterie.operations import resets
 from coterie.operations.current_groups import (
     CurrentGroup,
     read_current_groups,
@@ -23,13 +24,6 @@ from coterie.operations.current_groups import (
 from coterie.operations.hidden_topics import NOT_IN_SNAPSHOT
 from coterie.operations.plan_files import Action
 from coterie.operations.plans import GroupPlan, as_share_group, plan_item
-from coterie.operations.resets import (
-    Note,
-    PartitionOffsets,
-    ResetRow,
-    ToCommits,
-    plan_rows,
-)
 from coterie.operations.snapshots import Snapshot, SnapshotGroup
 from coterie.operations.topic_ids import TopicIds, read_topic_ids, recreated_topics
 from coterie.types import GroupId, TopicName, TopicPartition
@@ -148,7 +142,7 @@ def _plan(
     return GroupPlan(kept.group_id, item, rows)
 
 
-_NOTES: Final = frozenset({Note.NO_COMMIT, Note.OUT_OF_RANGE})
+_NOTES: Final = frozenset({resets.Note.NO_COMMIT, resets.Note.OUT_OF_RANGE})
 """The notes of a restored offset. A reset has more of them, which are no news about an
 offset that was committed before."""
 
@@ -159,23 +153,23 @@ def _row(
     offset: client.CommittedOffset | None,
     prior: client.CommittedOffset | None,
     logs: _Logs,
-) -> ResetRow:
+) -> resets.ResetRow:
     if offset is None:
-        return ResetRow(group_id, *at, prior=prior, notes=(Note.DELETED,))
-    log = PartitionOffsets(
+        return resets.ResetRow(group_id, *at, prior=prior, notes=(resets.Note.DELETED,))
+    log = resets.PartitionOffsets(
         prior,
         logs.starts.values.get(at),
         logs.ends.values.get(at),
         log_error=logs.starts.errors.get(at) or logs.ends.errors.get(at),
     )
-    (row,) = plan_rows(group_id, ToCommits({at: offset}), {at: log})
+    (row,) = resets.plan_rows(group_id, resets.ToCommits({at: offset}), {at: log})
     return replace(row, notes=tuple(each for each in row.notes if each in _NOTES))
 
 
-def _of_recreated(row: ResetRow, force: bool) -> ResetRow:
+def _of_recreated(row: resets.ResetRow, force: bool) -> resets.ResetRow:
     """Return the row of a topic that is not the one of the snapshot."""
     if force or row.error is not None:
-        return replace(row, notes=(*row.notes, Note.RECREATED))
+        return replace(row, notes=(*row.notes, resets.Note.RECREATED))
     refused = OperationRefused(
         f"topic {row.topic} was deleted and created again since the write, and the old"
         " offset is of other records: --force restores it nevertheless"

@@ -17,43 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from coterie.client import CommittedOffset
+from coterie import client
+from coterie import operations as ops
 from coterie.errors import OperationRefused, SettingError
-from coterie.operations.apply import apply_items
-from coterie.operations.plan_files import Action, ItemResult, PlanItem, utc_text
-from coterie.operations.plans import (
-    GroupPlan,
-    items_of,
-    plan_delete_groups,
-    plan_offsets,
-)
-from coterie.operations.resets import (
-    ResetRow,
-    Scenario,
-    ShiftBy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
-    ToOffset,
-    by_duration,
-    to_datetime,
-)
-from coterie.operations.selection import ALL_COMMITTED, Scope, TopicSelector
-from coterie.operations.snapshots import (
-    SnapshotHead,
-    SnapshotWriter,
-    list_snapshots,
-    read_snapshot,
-)
-from coterie.operations.undo import plan_undo
 from coterie.ui.rows import Row
-
-if TYPE_CHECKING:
-    from coterie.client import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -90,14 +61,14 @@ class ApplyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    items: tuple[PlanItem, ...]
+    items: tuple[ops.PlanItem, ...]
     command: str
 
 
 class Changes:
     """The previews and changes of all pages, with the rights of the connection."""
 
-    def __init__(self, admin: AdminClient, snapshots: Path) -> None:
+    def __init__(self, admin: client.AdminClient, snapshots: Path) -> None:
         self._admin = admin
         self._snapshots = snapshots
         self._previews: OrderedDict[str, _Preview] = OrderedDict()
@@ -111,13 +82,13 @@ class Changes:
         elif not request.groups:
             raise SettingError("no group is named")
         elif request.action == "delete":
-            planned = await plan_delete_groups(self._admin, request.groups)
+            planned = await ops.plan_delete_groups(self._admin, request.groups)
         else:
             scenarios = dict.fromkeys(request.groups, _scenario(request))
-            planned = await plan_offsets(
-                self._admin, Action.RESET, scenarios, _scope(request)
+            planned = await ops.plan_offsets(
+                self._admin, ops.Action.RESET, scenarios, _scope(request)
             )
-        items = items_of(planned)
+        items = ops.items_of(planned)
         preview_id = None
         if items:
             preview_id = secrets.token_urlsafe(18)
@@ -155,14 +126,14 @@ class Changes:
         async with self._lock:
             cluster = await self._admin.brokers.describe()
             now = datetime.now(UTC)
-            head = SnapshotHead(
+            head = ops.SnapshotHead(
                 f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
-                utc_text(round(now.timestamp() * 1000)),
+                ops.utc_text(round(now.timestamp() * 1000)),
                 cluster.cluster_id,
                 preview.command,
             )
-            snapshot = SnapshotWriter(self._snapshots, head)
-            results = await apply_items(self._admin, preview.items, snapshot)
+            snapshot = ops.SnapshotWriter(self._snapshots, head)
+            results = await ops.apply_items(self._admin, preview.items, snapshot)
         for each in results:
             _LOGGER.info(
                 "%s: %s of group %r: %s",
@@ -190,43 +161,43 @@ class Changes:
                     "groups": [group.group_id for group in each.groups[:3]],
                     "groups_total": len(each.groups),
                 }
-                for each in list_snapshots(self._snapshots)
+                for each in ops.list_snapshots(self._snapshots)
                 if each.head.cluster_id == cluster.cluster_id and each.groups
             ]
         )
         return {"snapshots": found[:SNAPSHOTS_SHOWN_MAX], "total": len(found)}
 
-    async def _plan_undo(self, snapshot_id: str) -> Sequence[GroupPlan]:
-        snapshot = read_snapshot(self._snapshots, snapshot_id)
+    async def _plan_undo(self, snapshot_id: str) -> Sequence[ops.GroupPlan]:
+        snapshot = ops.read_snapshot(self._snapshots, snapshot_id)
         cluster = await self._admin.brokers.describe()
         if cluster.cluster_id != snapshot.head.cluster_id:
             raise SettingError(
                 f"snapshot {snapshot_id} is of cluster {snapshot.head.cluster_id}, and"
                 f" this is cluster {cluster.cluster_id}"
             )
-        return await plan_undo(self._admin, snapshot)
+        return await ops.plan_undo(self._admin, snapshot)
 
 
-def _scenario(request: PreviewRequest) -> Scenario:
+def _scenario(request: PreviewRequest) -> ops.Scenario:
     value = request.value.strip()
     match request.to:
         case "earliest":
-            return ToEarliest()
+            return ops.ToEarliest()
         case "latest":
-            return ToLatest()
+            return ops.ToLatest()
         case "current":
-            return ToCurrent()
+            return ops.ToCurrent()
         case "datetime":
-            return to_datetime(value)
+            return ops.to_datetime(value)
         case "duration":
-            return by_duration(value, time.time_ns() // 1_000_000)
+            return ops.by_duration(value, time.time_ns() // 1_000_000)
         case "offset":
             offset = _integer(value)
             if offset < 0:
                 raise SettingError(f"{value!r} is not an offset: use a number from 0")
-            return ToOffset(offset)
+            return ops.ToOffset(offset)
         case "shift":
-            return ShiftBy(_integer(value))
+            return ops.ShiftBy(_integer(value))
 
 
 def _integer(text: str) -> int:
@@ -236,18 +207,18 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _scope(request: PreviewRequest) -> Scope:
+def _scope(request: PreviewRequest) -> ops.Scope:
     if not request.partitions:
-        return ALL_COMMITTED
-    return tuple(TopicSelector.parse(each) for each in request.partitions)
+        return ops.ALL_COMMITTED
+    return tuple(ops.TopicSelector.parse(each) for each in request.partitions)
 
 
-def _is_deleted(row: ResetRow) -> bool:
+def _is_deleted(row: ops.ResetRow) -> bool:
     return row.new is None and row.prior is not None and row.error is None
 
 
-def _row(row: ResetRow) -> dict[str, Any]:
-    def offset(committed: CommittedOffset | None) -> int | None:
+def _row(row: ops.ResetRow) -> dict[str, Any]:
+    def offset(committed: client.CommittedOffset | None) -> int | None:
         return None if committed is None else committed.offset
 
     return {
@@ -263,11 +234,11 @@ def _row(row: ResetRow) -> dict[str, Any]:
     }
 
 
-def _has_written(result: ItemResult) -> bool:
+def _has_written(result: ops.ItemResult) -> bool:
     return result.verdict.value in {"done", "partial"}
 
 
-def _result(result: ItemResult) -> dict[str, Any]:
+def _result(result: ops.ItemResult) -> dict[str, Any]:
     return {
         "group": result.item.group_id,
         "action": result.item.action.value,

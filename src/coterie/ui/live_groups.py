@@ -16,26 +16,17 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from coterie import client
+from coterie import operations as ops
 from coterie.errors import ClientError, CoterieError
-from coterie.operations.exporter.poll import (
-    Poll,
-    PolledGroup,
-    Poller,
-    PollOptions,
-    TopicFilter,
-)
-from coterie.operations.hidden_topics import LEFT_OUT
-from coterie.operations.selection import Selection
+from coterie.operations import exporter
 from coterie.types import GroupId
 from coterie.ui.rebalances import Rebalances
 from coterie.ui.rows import Row, changed_fields, group_details, group_row
-
-if TYPE_CHECKING:
-    from coterie.client import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -79,7 +70,7 @@ class LiveGroups:
 
     def __init__(
         self,
-        admin: AdminClient,
+        admin: client.AdminClient,
         rebalances: Rebalances,
         interval_s: float,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -88,17 +79,17 @@ class LiveGroups:
         self._interval_s = interval_s
         self._now_ms = now_ms
         self._rebalances = rebalances
-        self._polls = Poller(
+        self._polls = exporter.Poller(
             admin,
-            PollOptions(
-                selection=Selection(),
-                topics=TopicFilter(),
+            exporter.PollOptions(
+                selection=ops.Selection(),
+                topics=exporter.TopicFilter(),
                 interval_ms=round(interval_s * 1000),
             ),
             now_ms,
         )
         self._rows: dict[GroupId, Row] = {}
-        self._groups: dict[GroupId, PolledGroup] = {}
+        self._groups: dict[GroupId, exporter.PolledGroup] = {}
         self._history: dict[GroupId, deque[int | None]] = {}
         self._samples = 0
         self._period_ms = round(interval_s * 1000)
@@ -219,7 +210,7 @@ class LiveGroups:
         silent = poll.failed["node"]
         self._notes = [f"brokers that list no groups now: {silent}"] if silent else []
         if poll.may_hide_topics:
-            self._notes.append(LEFT_OUT)
+            self._notes.append(ops.LEFT_OUT)
         self._samples += 1
         self._keep_history(gone)
         self._send(
@@ -233,11 +224,11 @@ class LiveGroups:
         )
 
     def _known_groups(
-        self, poll: Poll
-    ) -> tuple[dict[GroupId, PolledGroup], dict[GroupId, Row]]:
+        self, poll: exporter.Poll
+    ) -> tuple[dict[GroupId, exporter.PolledGroup], dict[GroupId, Row]]:
         """Return the groups of a poll, with the last values of those whose broker could
         not be reached."""
-        groups: dict[GroupId, PolledGroup] = {}
+        groups: dict[GroupId, exporter.PolledGroup] = {}
         rows: dict[GroupId, Row] = {}
         for group in poll.groups:
             group_id, error = group.listing.group_id, group.lag.error
@@ -301,7 +292,7 @@ class LiveGroups:
         return msgspec.json.encode(message | envelope)
 
 
-def _descriptions(groups: dict[GroupId, PolledGroup]) -> dict[GroupId, Any]:
+def _descriptions(groups: dict[GroupId, exporter.PolledGroup]) -> dict[GroupId, Any]:
     return {
         group_id: group.lag.description
         for group_id, group in groups.items()

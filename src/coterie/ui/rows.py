@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from coterie import operations as ops
 from coterie.client import MemberDescription
-from coterie.operations.exporter.poll import PolledGroup, PolledPartition
-from coterie.operations.lag import LagStatus
+from coterie.operations import exporter
 from coterie.types import MemberId
 
 Row: TypeAlias = dict[str, Any]
@@ -22,7 +22,7 @@ PARTITIONS_MAX: Final = 500
 MEMBERS_MAX: Final = 200
 
 
-def group_row(group: PolledGroup, measured_ms: int) -> Row:
+def group_row(group: exporter.PolledGroup, measured_ms: int) -> Row:
     """Return the row of a group. `measured_ms` is the time of the poll."""
     listing, described = group.listing, group.lag.description
     state, kind = listing.state, listing.type
@@ -47,7 +47,9 @@ def group_row(group: PolledGroup, measured_ms: int) -> Row:
         "topics": len({row.topic for row in rows}),
         "partitions": len(rows),
         "lagging": sum(1 for row in rows if row.lag),
-        "uncommitted": sum(1 for row in rows if row.lag_status is LagStatus.NO_COMMIT),
+        "uncommitted": sum(
+            1 for row in rows if row.lag_status is ops.LagStatus.NO_COMMIT
+        ),
         "lag": group.lag.total,
         "oldest_ms": min(
             (each for each in unread_ms if each is not None), default=None
@@ -62,7 +64,7 @@ def changed_fields(before: Row, after: Row) -> Row:
     return {"id": after["id"], **changed} if changed else {}
 
 
-def _unread_ms(partition: PolledPartition, measured_ms: int) -> int | None:
+def _unread_ms(partition: exporter.PolledPartition, measured_ms: int) -> int | None:
     """Return the time of the first unread record; None when everything is read, and
     when the time is unknown."""
     age = partition.time_lag
@@ -71,7 +73,7 @@ def _unread_ms(partition: PolledPartition, measured_ms: int) -> int | None:
     return measured_ms - age.ms
 
 
-def group_details(group: PolledGroup, measured_ms: int) -> Row:
+def group_details(group: exporter.PolledGroup, measured_ms: int) -> Row:
     """Return members with their partitions, and partitions with their lag."""
     described = group.lag.description
     members = () if described is None else described.members
@@ -117,7 +119,7 @@ def _member(member: MemberDescription, number: int) -> Row:
 
 
 def _partition(
-    polled: PolledPartition, numbers: Mapping[MemberId, int], measured_ms: int
+    polled: exporter.PolledPartition, numbers: Mapping[MemberId, int], measured_ms: int
 ) -> Row:
     row, unread_ms = polled.lag, _unread_ms(polled, measured_ms)
     method = None if polled.time_lag is None else polled.time_lag.method.value

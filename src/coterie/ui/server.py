@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from coterie import client
 from coterie.errors import SettingError
 from coterie.http_endpoint import is_loopback
 from coterie.ui.app import make_app
@@ -25,9 +26,6 @@ from coterie.ui.connections import Connections
 from coterie.ui.guard import TOKEN_LENGTH_MIN, Guard
 from coterie.ui.live_groups import LiveGroups
 from coterie.ui.rebalances import Rebalances
-
-if TYPE_CHECKING:
-    from coterie.client import AdminClient
 
 INTERVAL_S: Final = 2.0
 _HEADER_BYTES_MAX: Final = 16 * 1024
@@ -64,7 +62,7 @@ class PageServer:
     def __init__(
         self,
         options: PageOptions,
-        make_admin: Callable[[], AdminClient],
+        make_admin: Callable[[], client.AdminClient],
         rebalances: Rebalances | None = None,
     ) -> None:
         token = options.token

@@ -127,7 +127,7 @@ def test_once_with_a_cluster_that_is_down_prints_nothing_and_exits_with_1(
     ("line", "message"),
     [
         ("--interval 1", "is not a duration"),
-        ("--interval 10ms", "is not between 1s and 1d"),
+        ("--interval 10ms", "is not a duration in milliseconds"),
         ("--listen 9308", "is not HOST:PORT"),
         ("--listen x:99999", "is not HOST:PORT"),
         ("--names datadog", "invalid choice"),

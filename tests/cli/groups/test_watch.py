@@ -286,7 +286,7 @@ def test_a_count_of_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
             ["groups", "watch", "--count", "0"]
         )
     assert exited.value.code == 2
-    assert "'0' is not a count; use 1 or more" in capsys.readouterr().err
+    assert "'0' is not a count; use a whole number from 1" in capsys.readouterr().err
 
 
 def test_unknown_columns_end_the_watch(shell: Shell) -> None:

@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO, StringIO, TextIOWrapper
 from typing import Any
@@ -164,15 +163,15 @@ def error_lines(outcome: Outcome) -> list[str]:
 
 
 def test_the_counts_name_their_units() -> None:
-    outcome = replace(OUTCOME, unit="groups", notes=())
+    outcome = OUTCOME._replace(unit="groups", notes=())
     assert error_lines(outcome)[-1] == "ok=1 failed=2 (groups and nodes)"
-    assert error_lines(replace(outcome, items=()))[-1] == "ok=0 failed=1 (nodes)"
+    assert error_lines(outcome._replace(items=()))[-1] == "ok=0 failed=1 (nodes)"
     document = json.loads(run(outcome, "-o", "json")[1])
     assert document["summary"]["unit"] == "groups"
 
 
 def test_a_unit_may_have_several_items() -> None:
-    outcome = replace(OUTCOME, unit="groups", counts=(4, 3), failures=())
+    outcome = OUTCOME._replace(unit="groups", counts=(4, 3), failures=())
     assert error_lines(outcome)[-1] == "ok=4 failed=3 (groups)"
     summary = json.loads(run(outcome, "-o", "json")[1])["summary"]
     assert (summary["ok"], summary["failed"]) == (4, 3)
@@ -298,7 +297,7 @@ STRANGE: Item = {
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 @pytest.mark.parametrize("form", ["json", "yaml", "jsonl"])
 def test_documents_are_valid_in_every_encoding(form: str, encoding: str) -> None:
-    outcome = replace(OUTCOME, items=(STRANGE, GOOD), context={"null": None, "on": 1.5})
+    outcome = OUTCOME._replace(items=(STRANGE, GOOD), context={"null": None, "on": 1.5})
     stdout = TextIOWrapper(BytesIO(), encoding)
     options = argparse.Namespace(output=form, wide=False, command="groups list")
     emit(outcome, options, CommandIO(stdout, StringIO(), lambda: NOW))
@@ -371,7 +370,7 @@ def test_columns_of_a_document_are_refused() -> None:
     ],
 )
 def test_formulas_are_quoted_in_safe_csv(text: str, cell: str) -> None:
-    outcome = replace(OUTCOME, items=({"group_id": text},))
+    outcome = OUTCOME._replace(items=({"group_id": text},))
     _, out, _ = run(outcome, "-o", "csv", "--csv-safe")
     assert list(csv.reader(StringIO(out)))[1:] == [[cell]]
     _, out, _ = run(outcome, "-o", "csv")
@@ -379,7 +378,7 @@ def test_formulas_are_quoted_in_safe_csv(text: str, cell: str) -> None:
 
 
 def test_csv_on_a_terminal_has_no_control_characters() -> None:
-    evil = replace(OUTCOME, items=({"group_id": "x\x1b[2J\ny"},))
+    evil = OUTCOME._replace(items=({"group_id": "x\x1b[2J\ny"},))
     shown = run(evil, "-o", "csv", stdout=Terminal())[1]
     assert shown == "group_id\nx\\x1b[2J\\ny\n"
     assert "\x1b" in run(evil, "-o", "csv")[1]
@@ -429,7 +428,7 @@ def test_an_invalid_write_is_an_error_elsewhere() -> None:
 @pytest.mark.parametrize("form", ["json", "jsonl", "yaml"])
 def test_documents_have_no_characters_that_act_on_a_terminal(form: str) -> None:
     name = "a\x1b[2J\x9b2J\x7f\u202eb"
-    text = run(replace(OUTCOME, items=({"group_id": name},)), "-o", form)[1]
+    text = run(OUTCOME._replace(items=({"group_id": name},)), "-o", form)[1]
     assert all(each.isprintable() for each in text.split("\n"))
     document = yaml.safe_load(text.split("\n")[0] if form == "jsonl" else text)
     item = document if form == "jsonl" else document["items"][0]

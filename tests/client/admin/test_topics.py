@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin.leaders import UNKNOWN_TRIES
+from coterie.client.admin.routing import UNKNOWN_TRIES
 from coterie.client.admin.topics import (
     CreatedTopic,
     NewTopic,

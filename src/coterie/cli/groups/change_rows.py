@@ -6,31 +6,20 @@ Rows are partitions, or members for a plan that removes members.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import Run
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    first_names,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.types import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(NamedTuple):
     """A change that a command has planned but not written."""
 
     planned: tuple[ops.GroupPlan, ...]
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[out.Failure, ...] = ()
     """Failures of groups and nodes before anything was planned."""
     summary: str = ""
     """A sentence with the groups that are concerned."""
@@ -39,32 +28,32 @@ class PlannedChange:
 
 
 OFFSET_COLUMNS: Final = (
-    Column("group_id", "GROUP", role=Role.IDENTITY),
-    Column("topic", "TOPIC", role=Role.IDENTITY),
-    Column("partition", "PARTITION", role=Role.IDENTITY),
-    Column("prior_offset", "PRIOR", drop=3),
-    Column("new_offset", "NEW"),
-    Column("delta", "DELTA", drop=2),
-    Column("lag_after", "LAG-AFTER", drop=1),
-    Column("notes", "NOTE", role=Role.TEXT),
-    Column("result", "RESULT"),
-    Column("item_id", "ITEM", is_wide=True),
-    Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
-    Column("log_end_offset", "LOG-END-OFFSET", is_wide=True),
-    Column("leader_epoch", "LEADER-EPOCH", is_wide=True),
-    Column("metadata", "METADATA", is_wide=True, role=Role.ID),
+    out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+    out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+    out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+    out.Column("prior_offset", "PRIOR", drop=3),
+    out.Column("new_offset", "NEW"),
+    out.Column("delta", "DELTA", drop=2),
+    out.Column("lag_after", "LAG-AFTER", drop=1),
+    out.Column("notes", "NOTE", role=out.Role.TEXT),
+    out.Column("result", "RESULT"),
+    out.Column("item_id", "ITEM", is_wide=True),
+    out.Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
+    out.Column("log_end_offset", "LOG-END-OFFSET", is_wide=True),
+    out.Column("leader_epoch", "LEADER-EPOCH", is_wide=True),
+    out.Column("metadata", "METADATA", is_wide=True, role=out.Role.ID),
 )
 MEMBER_COLUMNS: Final = (
-    Column("group_id", "GROUP", role=Role.IDENTITY),
-    Column("member_id", "CONSUMER-ID", role=Role.ID),
-    Column("instance_id", "INSTANCE-ID", role=Role.ID, drop=1),
-    Column("result", "RESULT"),
-    Column("item_id", "ITEM", is_wide=True),
-    Column("error", "ERROR", is_wide=True, show=show_error),
+    out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+    out.Column("member_id", "CONSUMER-ID", role=out.Role.ID),
+    out.Column("instance_id", "INSTANCE-ID", role=out.Role.ID, drop=1),
+    out.Column("result", "RESULT"),
+    out.Column("item_id", "ITEM", is_wide=True),
+    out.Column("error", "ERROR", is_wide=True, show=out.show_error),
 )
 
 
-def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> Outcome:
+def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> out.Outcome:
     """Return the rows of a change that is not written yet."""
     is_empty = not any(
         each.item or each.error or any(row.error for row in each.rows)
@@ -77,7 +66,7 @@ def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> Outcome:
 
 def checked_outcome(
     run: Run, change: PlannedChange, results: Sequence[ops.ItemResult], *notes: str
-) -> Outcome:
+) -> out.Outcome:
     """Return the outcome of a planned change: rows with results, `planned` without.
 
     Empty notes are left out.
@@ -96,7 +85,7 @@ def checked_outcome(
         )
     )
     group_failures = (
-        Failure.of("group", each.group_id, each.error)
+        out.Failure.of("group", each.group_id, each.error)
         for each in change.planned
         if each.error is not None
     )
@@ -104,18 +93,20 @@ def checked_outcome(
         *(each.group_id for each in change.planned if each.error is not None),
         *(item["group_id"] for item in items if item["error"]),
     }
-    columns: tuple[Column, ...] = MEMBER_COLUMNS
+    columns: tuple[out.Column, ...] = MEMBER_COLUMNS
     if not removes_members:
         # The column RESULT shows the outcome; only a failure also has an error code.
         has_errors = any(item["result"] == ops.Verdict.FAILED.value for item in items)
-        error = Column("error", "ERROR", is_wide=not has_errors, show=show_error)
+        error = out.Column(
+            "error", "ERROR", is_wide=not has_errors, show=out.show_error
+        )
         columns = (*OFFSET_COLUMNS, error)
     kafka_notes: tuple[str, ...] = ()
     if run.options.print_kafka_command:
         commands = (f"  {each}" for each in change.kafka_commands)
         kafka_notes = ("with Kafka's own script:", *commands)
     all_notes = (*kafka_notes, *_warnings(change, results), *_reasons(results), *notes)
-    return Outcome(
+    return out.Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=columns,
         items=items,
@@ -135,7 +126,7 @@ def written_outcome(
     change: PlannedChange,
     results: Sequence[ops.ItemResult],
     snapshot: ops.SnapshotWriter,
-) -> Outcome:
+) -> out.Outcome:
     """Return the rows of a change that was written, and the command that undoes it."""
     undo = ""
     undo_id = snapshot.snapshot_id if snapshot.has_groups else None
@@ -144,18 +135,18 @@ def written_outcome(
     if undo_id and any(each.has_written for each in results):
         undo = f"to undo: {command}"
     elif undo_id and unknown:
-        names = first_names(unknown)
+        names = out.first_names(unknown)
         undo = f"no broker confirmed the write to {names}; if it happened: {command}"
     else:
         undo_id = None
         snapshot.discard()
     outcome = checked_outcome(run, change, results, undo)
-    return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
+    return outcome._replace(summary={"executed": True, "snapshot_id": undo_id})
 
 
 def offset_items(
     planned: ops.GroupPlan, result: ops.ItemResult | None
-) -> Iterator[Item]:
+) -> Iterator[out.Item]:
     """Return an item for each partition of a group."""
     plan_item = planned.item
     rows = planned.rows
@@ -165,7 +156,7 @@ def offset_items(
         is_written = plan_item is not None and (
             row.at in plan_item.wanted or plan_item.action is ops.Action.DELETE_GROUP
         )
-        error = error_item(row.error)
+        error = out.error_item(row.error)
         if error is None and is_written and result is not None:
             error = _error_of(result, row.at)
         yield {
@@ -193,7 +184,7 @@ def _current_rows(
     """Return rows with the committed offsets just before the write, which differ from
     those of the plan when the group has changed since."""
     rows = tuple(
-        row if row.partition < 0 else replace(row, prior=prior.get(row.at))
+        row if row.partition < 0 else row.with_prior(prior.get(row.at))
         for row in planned.rows
     )
     if planned.item is None or planned.item.action is not ops.Action.DELETE_GROUP:
@@ -209,7 +200,7 @@ def _current_rows(
 
 def member_items(
     planned: ops.GroupPlan, result: ops.ItemResult | None
-) -> Iterator[Item]:
+) -> Iterator[out.Item]:
     """Yield an item for each member to remove."""
     if planned.item is None:
         return
@@ -227,17 +218,17 @@ def member_items(
 
 def _error_of(
     result: ops.ItemResult, part: TopicPartition | ops.MemberEntry
-) -> Item | None:
+) -> out.Item | None:
     """Return the error of a partition or member, or else that of the whole item."""
     if part in result.errors:
-        return error_item(result.errors[part])
+        return out.error_item(result.errors[part])
     if result.errors or not result.verdict.is_bad:
         return None
     return {"code": result.verdict.name, "message": "; ".join(result.reasons)}
 
 
 def _result_word(
-    result: ops.ItemResult | None, error: Item | None, is_written: bool = True
+    result: ops.ItemResult | None, error: out.Item | None, is_written: bool = True
 ) -> str:
     """Return the word for the result of a partition or member."""
     verdict = None if result is None else result.verdict
@@ -261,7 +252,7 @@ def _warnings(
         for warning in warnings:
             alike.setdefault(warning, {})[group_id] = None
     for warning, ids in alike.items():
-        yield f"warning: {first_names([*ids])}: {warning}"
+        yield f"warning: {out.first_names([*ids])}: {warning}"
 
 
 def _reasons(results: Iterable[ops.ItemResult]) -> Iterator[str]:
@@ -281,7 +272,7 @@ def _reasons(results: Iterable[ops.ItemResult]) -> Iterator[str]:
         if len(ids) == 1:
             yield f"group {ids[0]} {one}: {reason}"
         else:
-            yield f"{len(ids)} groups ({first_names(ids)}) {many}: {reason}"
+            yield f"{len(ids)} groups ({out.first_names(ids)}) {many}: {reason}"
 
 
 def planned_from_item(item: ops.PlanItem) -> ops.GroupPlan:

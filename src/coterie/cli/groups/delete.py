@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import Command, Run
+from coterie.cli.groups import write
 from coterie.cli.groups.change_rows import PlannedChange
 from coterie.cli.groups.selection import add_selection_options, choose_groups
-from coterie.cli.groups.write import (
-    WRITE_OPTIONS,
-    kafka_command,
-    repeat_option,
-    writes,
-)
 from coterie.errors import SettingError
 
 
@@ -25,8 +19,8 @@ async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete the selected groups."""
     chosen = await choose_groups(run)
     planned = await ops.plan_delete_groups(run.admin, chosen.ids)
-    groups = repeat_option("--group", chosen.ids)
-    command = kafka_command(run.options, "--delete", *groups)
+    groups = write.repeat_option("--group", chosen.ids)
+    command = write.kafka_command(run.options, "--delete", *groups)
     return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
 
 
@@ -53,8 +47,8 @@ first.
 
 exit codes: 0 success, 1 a group could not be deleted, 2 usage error
 """,
-    options=(add_selection_options, *WRITE_OPTIONS),
-    run=writes(plan_delete),
+    options=(add_selection_options, *write.WRITE_OPTIONS),
+    run=write.writes(plan_delete),
 )
 
 
@@ -74,9 +68,9 @@ async def plan_remove(run: Run) -> PlannedChange:
     """Plan to remove members from a group."""
     options = run.options
     members = _members_to_remove(options)
-    planned = await ops.plan_remove_members(run.admin, options.group, members)
-    if planned.item is not None:
-        planned = replace(planned, item=replace(planned.item, reason=options.reason))
+    planned = await ops.plan_remove_members(
+        run.admin, options.group, members, options.reason
+    )
     count = len(planned.item.members) if planned.item else 0
     noun, verb = ("member", "is") if count == 1 else ("members", "are")
     return PlannedChange(
@@ -121,6 +115,6 @@ examples:
 
 exit codes: 0 success, 1 a member could not be removed, 2 usage error
 """,
-    options=(declare_members, *WRITE_OPTIONS),
-    run=writes(plan_remove),
+    options=(declare_members, *write.WRITE_OPTIONS),
+    run=write.writes(plan_remove),
 )

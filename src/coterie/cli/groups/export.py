@@ -7,25 +7,20 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie import operations as ops
 from coterie.cli import connect
 from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.durations import whole_duration_of
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output.outcome import printable
-from coterie.errors import SettingError
+from coterie.operations import exporter
 from coterie.portable_os import STOP_SIGNALS, handle_signals
-
-if TYPE_CHECKING:
-    from coterie.operations.exporter.poll import PollOptions
-    from coterie.operations.exporter.service import Exporter
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9308"
 _DEFAULT_INTERVAL_MS: Final = 30_000
-_INTERVAL_MIN_MS: Final = 1_000
-_INTERVAL_MAX_MS: Final = 86_400_000
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +42,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     add(
         "--interval",
         metavar="DURATION",
-        type=_interval_ms,
+        type=whole_duration_of("milliseconds", least=1_000, most=86_400_000),
         default=_DEFAULT_INTERVAL_MS,
         help="time between the starts of two polls, as in 30s or 5m (default 30s)",
     )
@@ -98,42 +93,28 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _interval_ms(text: str) -> int:
-    try:
-        interval_ms = ops.read_duration_ns(text) // 1_000_000
-    except SettingError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not _INTERVAL_MIN_MS <= interval_ms <= _INTERVAL_MAX_MS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 1s and 1d")
-    return interval_ms
-
-
 def run_export(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, or print the metrics of one poll; return the exit
     code. Raises SettingError for an invalid option or setting."""
     import asyncio
     import logging
 
-    from coterie.operations.exporter.exposition import Granularity, Style
-    from coterie.operations.exporter.names import NAMES
-    from coterie.operations.exporter.service import Exporter
-
     poll_options = _poll_options(options)
-    style = Style(
-        names=NAMES[options.names],
-        granularity=Granularity(options.by),
+    style = exporter.Style(
+        names=exporter.NAMES[options.names],
+        granularity=exporter.Granularity(options.by),
         with_member_labels=options.member_labels,
     )
-    exporter = Exporter(style, poll_options.interval_ms / 1000)
+    service = exporter.Exporter(style, poll_options.interval_ms / 1000)
     if options.once:
-        return asyncio.run(_print_once(options, poll_options, exporter))
+        return asyncio.run(_print_once(options, poll_options, service))
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        asyncio.run(_serve(options, poll_options, exporter))
+        asyncio.run(_serve(options, poll_options, service))
     except OSError as error:
         host, port = options.listen
         sys.stderr.write(f"coterie: cannot listen on {host}:{port}: {error}\n")
@@ -141,15 +122,13 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _poll_options(options: argparse.Namespace) -> PollOptions:
-    from coterie.operations.exporter.poll import PollOptions, TopicFilter
-
+def _poll_options(options: argparse.Namespace) -> exporter.PollOptions:
     selection = read_selection(options)
     # Partitions are filtered by topic as they are polled, without a query of its own.
     topics = (*sorted(selection.topics), *options.topic_glob)
-    return PollOptions(
+    return exporter.PollOptions(
         selection=replace(selection, topics=frozenset()),
-        topics=TopicFilter(topics, tuple(options.exclude_topic)),
+        topics=exporter.TopicFilter(topics, tuple(options.exclude_topic)),
         interval_ms=options.interval,
         with_time_lag=not options.no_time_lag,
         committed_only=options.read_committed,
@@ -158,21 +137,20 @@ def _poll_options(options: argparse.Namespace) -> PollOptions:
 
 
 async def _print_once(
-    options: argparse.Namespace, poll_options: PollOptions, exporter: Exporter
+    options: argparse.Namespace,
+    poll_options: exporter.PollOptions,
+    service: exporter.Exporter,
 ) -> int:
-    from coterie.operations.exporter.poll import Poller
-    from coterie.operations.hidden_topics import LEFT_OUT
-
     async with connect.open_admin(options) as admin:
-        if not await exporter.poll(Poller(admin, poll_options)):
-            sys.stderr.write(f"coterie: {printable(exporter.error or '')}\n")
+        if not await service.poll(exporter.Poller(admin, poll_options)):
+            sys.stderr.write(f"coterie: {printable(service.error or '')}\n")
             return 1
     # The textfile collector exports the same names of its own process.
-    for part in exporter.body(with_process=False).parts():
+    for part in service.body(with_process=False).parts():
         sys.stdout.write(part.decode(errors="replace"))
-    if exporter.may_hide_topics:
-        sys.stderr.write(f"coterie: warning: {LEFT_OUT}\n")
-    if failed := exporter.failed_items:
+    if service.may_hide_topics:
+        sys.stderr.write(f"coterie: warning: {ops.LEFT_OUT}\n")
+    if failed := service.failed_items:
         sys.stderr.write(
             f"coterie: {failed} nodes, groups or partitions could not be read; see "
             "coterie_exporter_failed_items, and coterie groups describe\n"
@@ -181,20 +159,25 @@ async def _print_once(
 
 
 async def _serve(
-    options: argparse.Namespace, poll_options: PollOptions, exporter: Exporter
+    options: argparse.Namespace,
+    poll_options: exporter.PollOptions,
+    service: exporter.Exporter,
 ) -> None:
     import asyncio
-
-    from coterie.operations.exporter.service import poll_forever, serve
 
     def ready(address: str) -> None:
         print(f"coterie ready on http://{address}", flush=True)
 
     connect.read_target(options)  # an invalid setting ends the command at once
     polling = partial(
-        poll_forever, partial(connect.open_admin, options), poll_options, exporter
+        exporter.poll_forever,
+        partial(connect.open_admin, options),
+        poll_options,
+        service,
     )
-    serving = asyncio.ensure_future(serve(exporter, polling, options.listen, ready))
+    serving = asyncio.ensure_future(
+        exporter.serve(service, polling, options.listen, ready)
+    )
     with (
         handle_signals(STOP_SIGNALS, lambda _: serving.cancel()),
         suppress(asyncio.CancelledError),

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.durations import whole_number
 from coterie.cli.groups import lag_report
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output.outcome import Outcome, show_duration
@@ -28,7 +28,9 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="column to sort by, numbers in descending order: lag, time_lag_ms, ...",
     )
-    add("--top", metavar="N", type=positive_count, help="only the first N rows")
+    add(
+        "--top", metavar="N", type=whole_number("a count"), help="only the first N rows"
+    )
     add(
         "--fail-if-lag",
         metavar="COND",
@@ -56,13 +58,6 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure lag up to the last stable offset",
     )
-
-
-def positive_count(text: str) -> int:
-    """Parse a count of 1 or more, for argparse."""
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count; use 1 or more")
-    return int(text)
 
 
 def _declare_describe_by(parser: argparse.ArgumentParser) -> None:
@@ -96,8 +91,7 @@ async def describe(run: Run) -> Outcome:
     # The column EXPIRY refers to this setting.
     retention_ms = await ops.offsets_retention_ms(run.admin)
     note = f"offsets expire {show_duration(retention_ms)} after the event in EXPIRY"
-    return replace(
-        outcome,
+    return outcome._replace(
         summary={**outcome.summary, "offsets_retention_ms": retention_ms},
         notes=(*outcome.notes, note) if retention_ms else outcome.notes,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from coterie import client
@@ -18,23 +17,11 @@ from coterie.cli.groups.selection import (
     left_out_topics,
     selection_failures,
 )
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-    first_names,
-    show_duration,
-    show_error,
-    sort_items,
-)
+from coterie.cli.output import outcome as out
 from coterie.errors import SettingError, UnsupportedGroupType
 from coterie.types import GroupId
 
-Rows: TypeAlias = tuple[Sequence[Column], Sequence[Item]]
+Rows: TypeAlias = tuple[Sequence[out.Column], Sequence[out.Item]]
 
 
 def is_wide(options: argparse.Namespace) -> bool:
@@ -47,7 +34,7 @@ async def lag_outcome(
     selection: ops.Selection,
     schema: str,
     make_rows: Callable[[ops.GroupLagReport], Rows],
-) -> Outcome:
+) -> out.Outcome:
     """Fetch the lag of the selected groups on the selected topics, and return the rows
     that the options select, with totals and notes. Raises SettingError."""
     options = run.options
@@ -65,30 +52,33 @@ async def lag_outcome(
         )
     if topics is not None:
         # Rows of other topics, and of members without partitions, are left out.
-        groups = (
-            replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
-            for each in report.groups
-        )
-        report = ops.GroupLagReport(tuple(groups))
+        report = report.of_topics(topics)
     if options.time_lag or options.fail_if_time_lag or is_wide(options):
         report = await ops.with_time_lags(run.admin, report, now_ms=run.io.now_ms())
     report, unsupported = _without_unsupported(options, report)
-    columns, items = make_rows(report)
-    failed_items = [each for each in items if each["error"]]
-    groups_with_failed_item = {each["group_id"] for each in failed_items}
     # A group's error that is also in one of its rows is not reported twice.
     group_failures = (
-        Failure.of("group", each.group_id, each.error)
+        out.Failure.of("group", each.group_id, each.error)
         for each in report.groups
         if each.error and not any(row.error is each.error for row in each.rows)
     )
+    failures = leave_out(options, (*selection_failures(selected), *group_failures))
+    measured = [each.group_id for each in report.groups if not each.error]
+    left_out = (
+        *await left_out_topics(run.admin, measured),
+        *left_out_note([*failures.ids, *unsupported]),
+    )
+    columns, items = make_rows(report)
+    failed_items = [each for each in items if each["error"]]
+    groups_with_failed_item = {each["group_id"] for each in failed_items}
     # The error column is shown by default only when there are errors.
-    error_column = Column("error", "ERROR", is_wide=not failed_items, show=show_error)
+    error_column = out.Column(
+        "error", "ERROR", is_wide=not failed_items, show=out.show_error
+    )
     columns = (*columns, error_column)
     totals = [each.total for each in report.groups if each.total is not None]
     true_conditions = _true_conditions(options, items)
-    failures = leave_out(options, (*selection_failures(selected), *group_failures))
-    return Outcome(
+    return out.Outcome(
         schema=schema,
         columns=columns,
         items=filter_rows(items, options, columns),
@@ -101,14 +91,7 @@ async def lag_outcome(
             "groups": len(report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=(
-            *_notes(report),
-            *await left_out_topics(
-                run.admin, [each.group_id for each in report.groups if not each.error]
-            ),
-            *left_out_note([*failures.ids, *unsupported]),
-            *true_conditions,
-        ),
+        notes=(*_notes(report), *left_out, *true_conditions),
         is_condition_true=bool(true_conditions),
         unit=f"{getattr(options, 'by', 'group')}s",
     )
@@ -132,7 +115,7 @@ def _without_unsupported(
 
 
 def _true_conditions(
-    options: argparse.Namespace, items: Sequence[Item]
+    options: argparse.Namespace, items: Sequence[out.Item]
 ) -> tuple[str, ...]:
     """Return a sentence for each --fail-if option that is true for any item. Raises
     SettingError."""
@@ -170,14 +153,16 @@ def _true_conditions(
     return tuple(sentences)
 
 
-def _note_condition(condition: str, items: Iterable[Item]) -> list[str]:
+def _note_condition(condition: str, items: Iterable[out.Item]) -> list[str]:
     ids = dict.fromkeys(str(each["group_id"]) for each in items)
-    return [f"{condition} is true for {first_names([*ids])}"] if ids else []
+    return [f"{condition} is true for {out.first_names([*ids])}"] if ids else []
 
 
 def filter_rows(
-    items: Sequence[Item], options: argparse.Namespace, columns: Sequence[Column]
-) -> tuple[Item, ...]:
+    items: Sequence[out.Item],
+    options: argparse.Namespace,
+    columns: Sequence[out.Column],
+) -> tuple[out.Item, ...]:
     """Apply --only-lagging, --sort and --top. Raises SettingError."""
     rows = list(items)
     if options.only_lagging:
@@ -191,20 +176,22 @@ def filter_rows(
     if options.top:
         rows = [
             each
-            for at, each in enumerate(rows)
-            if at < options.top or each["error"] is not None
+            for index, each in enumerate(rows)
+            if index < options.top or each["error"] is not None
         ]
     return tuple(rows)
 
 
-def _sort(rows: Sequence[Item], wanted: str, columns: Sequence[Column]) -> list[Item]:
+def _sort(
+    rows: Sequence[out.Item], wanted: str, columns: Sequence[out.Column]
+) -> list[out.Item]:
     """Sort by a column, named by its title or key; unknown values last."""
     keys = {each.title.lower(): each.key for each in columns}
     keys |= {each.key: each.key for each in columns}
     if (key := keys.get(wanted.lower())) is None:
         known = ", ".join(each.key for each in columns)
         raise SettingError(f"--sort: unknown column {wanted!r}; columns are {known}")
-    return sort_items(rows, key)
+    return out.sort_items(rows, key)
 
 
 def _notes(report: ops.GroupLagReport) -> tuple[str, ...]:
@@ -249,30 +236,30 @@ def _note_groups(
     applies: Callable[[client.GroupDescription], bool],
 ) -> list[str]:
     names = [each.group_id for each in groups if applies(each)]
-    return [f"{sentence} {first_names(names)}"] if names else []
+    return [f"{sentence} {out.first_names(names)}"] if names else []
 
 
 PARTITION_COLUMNS: Final = (
-    Column("group_id", "GROUP", role=Role.IDENTITY),
-    Column("topic", "TOPIC", role=Role.IDENTITY),
-    Column("partition", "PARTITION", role=Role.IDENTITY),
-    Column("committed_offset", "CURRENT-OFFSET", drop=4),
-    Column("start_offset", "START-OFFSET", is_wide=True),
-    Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
-    Column("log_end_offset", "LOG-END-OFFSET", drop=5),
-    Column("lag", "LAG"),
-    Column("lag_status", "STATUS", is_wide=True),
-    Column("time_lag_ms", "TIME-LAG", is_wide=True, show=show_duration),
-    Column("time_lag_method", "METHOD", is_wide=True),
-    Column("time_lag_error_ms", "+/-", is_wide=True, show=show_duration),
-    Column("margin", "MARGIN", is_wide=True),
-    Column("expiry_clock", "EXPIRY", is_wide=True),
-    Column("member_id", "CONSUMER-ID", role=Role.ID, drop=3),
-    Column("member_epoch", "EPOCH", is_wide=True),
-    Column("instance_id", "INSTANCE-ID", is_wide=True, role=Role.ID),
-    Column("host", "HOST", role=Role.ID, drop=1),
-    Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
-    Column("rack_id", "RACK", is_wide=True, role=Role.ID),
+    out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+    out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+    out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+    out.Column("committed_offset", "CURRENT-OFFSET", drop=4),
+    out.Column("start_offset", "START-OFFSET", is_wide=True),
+    out.Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
+    out.Column("log_end_offset", "LOG-END-OFFSET", drop=5),
+    out.Column("lag", "LAG"),
+    out.Column("lag_status", "STATUS", is_wide=True),
+    out.Column("time_lag_ms", "TIME-LAG", is_wide=True, show=out.show_duration),
+    out.Column("time_lag_method", "METHOD", is_wide=True),
+    out.Column("time_lag_error_ms", "+/-", is_wide=True, show=out.show_duration),
+    out.Column("margin", "MARGIN", is_wide=True),
+    out.Column("expiry_clock", "EXPIRY", is_wide=True),
+    out.Column("member_id", "CONSUMER-ID", role=out.Role.ID, drop=3),
+    out.Column("member_epoch", "EPOCH", is_wide=True),
+    out.Column("instance_id", "INSTANCE-ID", is_wide=True, role=out.Role.ID),
+    out.Column("host", "HOST", role=out.Role.ID, drop=1),
+    out.Column("client_id", "CLIENT-ID", role=out.Role.ID, drop=2),
+    out.Column("rack_id", "RACK", is_wide=True, role=out.Role.ID),
 )
 """The columns; those that are not wide are those of kafka-consumer-groups.sh, in its
 order.
@@ -282,7 +269,7 @@ _OF_OWNERS: Final = frozenset({"committed_offset", "member_id", "host", "client_
 partition has one owner."""
 
 
-def partition_columns(report: ops.GroupLagReport) -> tuple[Column, ...]:
+def partition_columns(report: ops.GroupLagReport) -> tuple[out.Column, ...]:
     """Return the columns: with START-OFFSET when there are share groups, and, when
     there are no other groups, without those that share groups do not have."""
     types = {each.description.type for each in report.groups if each.description}
@@ -290,9 +277,9 @@ def partition_columns(report: ops.GroupLagReport) -> tuple[Column, ...]:
         return PARTITION_COLUMNS
     hidden = _OF_OWNERS if types == {client.GroupType.SHARE} else frozenset()
     return tuple(
-        replace(each, is_wide=each.is_wide or each.key in hidden)
+        each._replace(is_wide=each.is_wide or each.key in hidden)
         if each.key != "start_offset"
-        else replace(each, is_wide=False)
+        else each._replace(is_wide=False)
         for each in PARTITION_COLUMNS
     )
 
@@ -315,7 +302,7 @@ def _partition_item(
     row: ops.PartitionLag,
     group: client.GroupDescription | None,
     members: dict[str, client.MemberDescription],
-) -> Item:
+) -> out.Item:
     owner = members.get(row.member_id) if row.member_id is not None else None
     commit, method = row.committed, row.time_lag_method
     is_share = group is not None and group.type is client.GroupType.SHARE
@@ -340,7 +327,11 @@ def _partition_item(
         "time_lag_method": method.value if method else None,
         "time_lag_error_ms": row.time_lag_error_ms,
         "last_commit_ms": None,
-        "margin": row.margin,
+        "margin": (
+            commit.offset - row.log_start
+            if commit and row.log_start is not None
+            else None
+        ),
         "expiry_clock": clock.value if clock else None,
         "member_id": row.member_id,
         "member_epoch": owner.epoch if owner else None,
@@ -348,11 +339,11 @@ def _partition_item(
         "client_id": row.client_id,
         "host": row.host,
         "rack_id": owner.rack_id if owner else None,
-        "error": error_item(row.error),
+        "error": out.error_item(row.error),
     }
 
 
-def group_keys(group: client.GroupDescription | None) -> dict[str, Json]:
+def group_keys(group: client.GroupDescription | None) -> dict[str, out.Json]:
     """Return the part of an item that describes its group."""
     return {
         "group_type": group.type.value if group else None,
@@ -362,32 +353,32 @@ def group_keys(group: client.GroupDescription | None) -> dict[str, Json]:
 
 
 _KEYS: Final = {
-    "topic": (Column("topic", "TOPIC", role=Role.IDENTITY),),
+    "topic": (out.Column("topic", "TOPIC", role=out.Role.IDENTITY),),
     "member": (
-        Column("member_id", "CONSUMER-ID", role=Role.ID),
-        Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
+        out.Column("member_id", "CONSUMER-ID", role=out.Role.ID),
+        out.Column("client_id", "CLIENT-ID", role=out.Role.ID, drop=2),
     ),
-    "host": (Column("host", "HOST", role=Role.IDENTITY),),
+    "host": (out.Column("host", "HOST", role=out.Role.IDENTITY),),
     "group": (
-        Column("state", "STATE", drop=6),
-        Column("members", "#MEMBERS", drop=5),
-        Column("topics", "#TOPICS", drop=1),
-        Column("coordinator", "COORDINATOR", is_wide=True, role=Role.ID),
-        Column("assignor", "ASSIGNOR", is_wide=True),
-        Column("group_epoch", "EPOCH", is_wide=True),
-        Column("target_assignment_epoch", "TARGET-EPOCH", is_wide=True),
-        Column("generation_id", "GENERATION", is_wide=True),
-        Column("leader_id", "LEADER", is_wide=True, role=Role.ID),
+        out.Column("state", "STATE", drop=6),
+        out.Column("members", "#MEMBERS", drop=5),
+        out.Column("topics", "#TOPICS", drop=1),
+        out.Column("coordinator", "COORDINATOR", is_wide=True, role=out.Role.ID),
+        out.Column("assignor", "ASSIGNOR", is_wide=True),
+        out.Column("group_epoch", "EPOCH", is_wide=True),
+        out.Column("target_assignment_epoch", "TARGET-EPOCH", is_wide=True),
+        out.Column("generation_id", "GENERATION", is_wide=True),
+        out.Column("leader_id", "LEADER", is_wide=True, role=out.Role.ID),
     ),
 }
 _SUMS: Final = (
-    Column("partitions", "#PARTITIONS", drop=2),
-    Column("lagging", "#LAGGING", is_wide=True),
-    Column("uncommitted", "#UNCOMMITTED", is_wide=True),
-    Column("unknown", "#UNKNOWN", is_wide=True),
-    Column("lag", "LAG"),
-    Column("lag_max", "MAX-LAG", drop=3),
-    Column("time_lag_ms", "MAX-TIME-LAG", is_wide=True, show=show_duration),
+    out.Column("partitions", "#PARTITIONS", drop=2),
+    out.Column("lagging", "#LAGGING", is_wide=True),
+    out.Column("uncommitted", "#UNCOMMITTED", is_wide=True),
+    out.Column("unknown", "#UNKNOWN", is_wide=True),
+    out.Column("lag", "LAG"),
+    out.Column("lag_max", "MAX-LAG", drop=3),
+    out.Column("time_lag_ms", "MAX-TIME-LAG", is_wide=True, show=out.show_duration),
 )
 
 
@@ -396,12 +387,16 @@ def rollup_rows(report: ops.GroupLagReport, by: ops.RollupBy) -> Rows:
     return rollup_columns(by), rollup_items(report, by)
 
 
-def rollup_columns(by: ops.RollupBy) -> tuple[Column, ...]:
+def rollup_columns(by: ops.RollupBy) -> tuple[out.Column, ...]:
     """Return the columns of a table of sums."""
-    return (Column("group_id", "GROUP", role=Role.IDENTITY), *_KEYS[by.value], *_SUMS)
+    return (
+        out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+        *_KEYS[by.value],
+        *_SUMS,
+    )
 
 
-def rollup_items(report: ops.GroupLagReport, by: ops.RollupBy) -> tuple[Item, ...]:
+def rollup_items(report: ops.GroupLagReport, by: ops.RollupBy) -> tuple[out.Item, ...]:
     """Return an item for each sum."""
     groups = {each.group_id: each.description for each in report.groups}
     return tuple(
@@ -412,8 +407,8 @@ def rollup_items(report: ops.GroupLagReport, by: ops.RollupBy) -> tuple[Item, ..
 
 def _rollup_item(
     sums: ops.Rollup, group: client.GroupDescription | None, by: ops.RollupBy
-) -> Item:
-    keys: dict[str, Json] = {by.value: sums.key}
+) -> out.Item:
+    keys: dict[str, out.Json] = {by.value: sums.key}
     if by is ops.RollupBy.GROUP:
         keys = {
             "members": len(group.members) if group else None,
@@ -438,17 +433,17 @@ def _rollup_item(
         "lag": sums.lag,
         "lag_max": sums.lag_max,
         "time_lag_ms": sums.time_lag_ms,
-        "error": error_item(sums.error),
+        "error": out.error_item(sums.error),
     }
 
 
-def _rate(value: Json) -> str:
+def _rate(value: out.Json) -> str:
     return f"{value:.1f}" if isinstance(value, int | float) else "-"
 
 
 RATE_COLUMNS: Final = (
-    Column("read_per_s", "READ/S", show=_rate, drop=7),
-    Column("written_per_s", "WRITTEN/S", show=_rate, drop=4),
-    Column("catch_up_ms", "CATCH-UP", show=show_duration, drop=8),
+    out.Column("read_per_s", "READ/S", show=_rate, drop=7),
+    out.Column("written_per_s", "WRITTEN/S", show=_rate, drop=4),
+    out.Column("catch_up_ms", "CATCH-UP", show=out.show_duration, drop=8),
 )
 """The further columns of `coterie groups watch`."""

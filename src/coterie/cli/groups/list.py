@@ -17,20 +17,11 @@ from coterie.cli.groups.selection import (
     read_selection,
     selection_failures,
 )
-from coterie.cli.output.outcome import (
-    MISSING,
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    first_names,
-)
+from coterie.cli.output import outcome as out
 from coterie.types import TopicPartition
 
 
-async def list_groups(run: Run) -> Outcome:
+async def list_groups(run: Run) -> out.Outcome:
     """Return a row for each selected group.
 
     A group that is named in the options and does not exist is a failure.
@@ -43,21 +34,21 @@ async def list_groups(run: Run) -> Outcome:
     if selected.report is not None:  # selected by offsets
         measured = [each.group_id for each in selected.report.groups if not each.error]
         notes = (*notes, *await left_out_topics(run.admin, measured))
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.list",
         unit="groups",
         columns=(
-            Column("group_id", "GROUP", role=Role.IDENTITY),
-            Column("group_type", "TYPE", drop=2),
+            out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+            out.Column("group_type", "TYPE", drop=2),
             # A simple group has an empty protocol type: no member ever joined it.
-            Column(
+            out.Column(
                 "protocol_type",
                 "PROTOCOL",
                 show=lambda value: str(value) if value else "simple",
                 drop=1,
             ),
-            Column("state", "STATE"),
-            Column("coordinator_id", "COORDINATOR", is_wide=True),
+            out.Column("state", "STATE"),
+            out.Column("coordinator_id", "COORDINATOR", is_wide=True),
         ),
         items=tuple(_group_item(each) for each in selected.groups),
         failures=selection_failures(selected),
@@ -66,7 +57,7 @@ async def list_groups(run: Run) -> Outcome:
     )
 
 
-def _group_item(group: client.GroupListing) -> Item:
+def _group_item(group: client.GroupListing) -> out.Item:
     return {
         "group_id": group.group_id,
         "group_type": group.type.value if group.type else None,
@@ -108,7 +99,7 @@ exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
 )
 
 
-async def list_members(run: Run) -> Outcome:
+async def list_members(run: Run) -> out.Outcome:
     """Return a row for each member; a group that cannot be described is a failure."""
     selection = read_selection(run.options)
     selected = await ops.select_groups(run.admin, selection, progress=run.progress)
@@ -128,43 +119,45 @@ async def list_members(run: Run) -> Outcome:
         run.options,
         (
             *selection_failures(selected),
-            *(Failure.of("group", group_id, error) for group_id, error in errors),
+            *(out.Failure.of("group", group_id, error) for group_id, error in errors),
         ),
     )
     has_tasks = any(each.topology is not None for each in groups)
     empty = [each.group_id for each in groups if not each.members]
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.members",
         unit="members",
         columns=(
-            Column("group_id", "GROUP", role=Role.IDENTITY),
-            Column("member_id", "CONSUMER-ID", role=Role.ID),
-            Column("instance_id", "INSTANCE-ID", role=Role.ID, drop=3),
-            Column("host", "HOST", role=Role.ID, drop=1),
-            Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
-            Column("partitions", "#PARTITIONS", drop=4),
-            Column("tasks", "TASKS", is_wide=not has_tasks, show=_show_tasks),
-            Column("protocol", "PROTOCOL", is_wide=True),
-            Column("member_epoch", "EPOCH", is_wide=True),
-            Column("group_epoch", "GROUP-EPOCH", is_wide=True),
-            Column("generation_id", "GENERATION", is_wide=True),
-            Column("is_leader", "LEADER", is_wide=True),
-            Column("assignor", "ASSIGNOR", is_wide=True),
-            Column("offers", "OFFERS", is_wide=True),
-            Column("assignment", "ASSIGNMENT", is_wide=True, role=Role.TEXT),
-            Column("target_assignment", "TARGET", is_wide=True, role=Role.TEXT),
-            Column("subscribed_topics", "SUBSCRIPTION", is_wide=True, role=Role.TEXT),
-            Column("subscribed_topic_regex", "REGEX", is_wide=True),
-            Column("target_tasks", "TARGET-TASKS", is_wide=True, show=_show_tasks),
-            Column("process_id", "PROCESS", is_wide=True, role=Role.ID),
-            Column("rack_id", "RACK", is_wide=True, role=Role.ID),
+            out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+            out.Column("member_id", "CONSUMER-ID", role=out.Role.ID),
+            out.Column("instance_id", "INSTANCE-ID", role=out.Role.ID, drop=3),
+            out.Column("host", "HOST", role=out.Role.ID, drop=1),
+            out.Column("client_id", "CLIENT-ID", role=out.Role.ID, drop=2),
+            out.Column("partitions", "#PARTITIONS", drop=4),
+            out.Column("tasks", "TASKS", is_wide=not has_tasks, show=_show_tasks),
+            out.Column("protocol", "PROTOCOL", is_wide=True),
+            out.Column("member_epoch", "EPOCH", is_wide=True),
+            out.Column("group_epoch", "GROUP-EPOCH", is_wide=True),
+            out.Column("generation_id", "GENERATION", is_wide=True),
+            out.Column("is_leader", "LEADER", is_wide=True),
+            out.Column("assignor", "ASSIGNOR", is_wide=True),
+            out.Column("offers", "OFFERS", is_wide=True),
+            out.Column("assignment", "ASSIGNMENT", is_wide=True, role=out.Role.TEXT),
+            out.Column("target_assignment", "TARGET", is_wide=True, role=out.Role.TEXT),
+            out.Column(
+                "subscribed_topics", "SUBSCRIPTION", is_wide=True, role=out.Role.TEXT
+            ),
+            out.Column("subscribed_topic_regex", "REGEX", is_wide=True),
+            out.Column("target_tasks", "TARGET-TASKS", is_wide=True, show=_show_tasks),
+            out.Column("process_id", "PROCESS", is_wide=True, role=out.Role.ID),
+            out.Column("rack_id", "RACK", is_wide=True, role=out.Role.ID),
         ),
         items=items,
         failures=others.kept,
         summary={"groups": len(groups), "members": len(items)},
         notes=(
             *([] if selected.ids else [NO_GROUP]),
-            *([f"no active members in {first_names(empty)}"] if empty else []),
+            *([f"no active members in {out.first_names(empty)}"] if empty else []),
             *left_out_note(others.ids),
         ),
     )
@@ -172,7 +165,7 @@ async def list_members(run: Run) -> Outcome:
 
 def _member_item(
     group: client.GroupDescription, member: client.MemberDescription
-) -> Item:
+) -> out.Item:
     leader = group.leader_id
     return {
         "group_id": group.group_id,
@@ -217,7 +210,7 @@ def _member_protocol(
     return "classic" if member.is_classic else group.protocol_type
 
 
-def _task_names(tasks: client.Tasks | None) -> Json:
+def _task_names(tasks: client.Tasks | None) -> out.Json:
     if tasks is None:
         return None
     return {
@@ -227,19 +220,19 @@ def _task_names(tasks: client.Tasks | None) -> Json:
     }
 
 
-def _show_tasks(value: Json) -> str:
+def _show_tasks(value: out.Json) -> str:
     """Return the names of tasks, as in "0_0,0_1 standby:1_0"."""
     if not isinstance(value, Mapping):
-        return MISSING
+        return out.MISSING
     words = []
     for kind, names in value.items():
         if isinstance(names, list) and names:
             text = ",".join(map(str, names))
             words.append(text if kind == "active" else f"{kind}:{text}")
-    return " ".join(words) or MISSING
+    return " ".join(words) or out.MISSING
 
 
-def _by_topic(partitions: Iterable[TopicPartition] | None) -> Json:
+def _by_topic(partitions: Iterable[TopicPartition] | None) -> out.Json:
     if partitions is None:
         return None
     topics: dict[str, list[int]] = {}
@@ -248,7 +241,7 @@ def _by_topic(partitions: Iterable[TopicPartition] | None) -> Json:
     return topics
 
 
-def _list_or_none(names: Iterable[str] | None) -> Json:
+def _list_or_none(names: Iterable[str] | None) -> out.Json:
     return None if names is None else list(names)
 
 

@@ -4,42 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.connect import add_connection_options
+from coterie.cli.groups import selection, write
 from coterie.cli.groups.change_rows import PlannedChange
-from coterie.cli.groups.selection import (
-    add_partition_option,
-    add_selection_options,
-    choose_groups,
-    create_file,
-    leave_out,
-    left_out_note,
-    left_out_topics,
-    read_scope,
-    read_text,
-)
-from coterie.cli.groups.write import (
-    WRITE_OPTIONS,
-    kafka_command,
-    repeat_option,
-    writes,
-)
-from coterie.cli.output.emit import write
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    printable,
-    show_error,
-)
+from coterie.cli.output import emit
+from coterie.cli.output import outcome as out
 from coterie.cli.output.structured import safe_json
 from coterie.errors import ApiError, CoterieError, SettingError
 from coterie.types import GroupId, LogOffset, TopicPartition
@@ -49,16 +23,14 @@ class FetchedOffsets(NamedTuple):
     """The selected groups, each with its selected committed offsets."""
 
     groups: tuple[ops.CurrentGroup, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[out.Failure, ...]
     notes: tuple[str, ...]
 
 
 async def fetch_offsets(run: Run) -> FetchedOffsets:
     """Fetch the selected committed offsets of the selected groups."""
-    from coterie.operations.selection import is_in_scope
-
-    scope = read_scope(run.options)
-    chosen = await choose_groups(run)
+    scope = selection.read_scope(run.options)
+    chosen = await selection.choose_groups(run)
     results = await ops.read_current_groups(run.admin, chosen.ids)
     errors: dict[GroupId, CoterieError] = dict(results.errors)
     groups = []
@@ -76,42 +48,46 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
             {
                 at: each
                 for at, each in fetched.offsets.items()
-                if is_in_scope(at, scope)
+                if ops.is_in_scope(at, scope)
             },
-            {at: each for at, each in fetched.errors.items() if is_in_scope(at, scope)},
+            {
+                at: each
+                for at, each in fetched.errors.items()
+                if ops.is_in_scope(at, scope)
+            },
         )
-        groups.append(replace(group, offsets=offsets))
+        groups.append(ops.CurrentGroup(group_id, group.description, offsets))
     group_failures = (
-        Failure.of("group", each, errors[each]) for each in sorted(errors)
+        out.Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
-    others = leave_out(run.options, (*chosen.failures, *group_failures))
+    others = selection.leave_out(run.options, (*chosen.failures, *group_failures))
     notes = (
-        *await left_out_topics(run.admin, [each.group_id for each in groups]),
-        *left_out_note(others.ids),
+        *await selection.left_out_topics(run.admin, [each.group_id for each in groups]),
+        *selection.left_out_note(others.ids),
     )
     return FetchedOffsets(tuple(groups), others.kept, notes)
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
-    add_partition_option(parser, "partitions to list")
+    selection.add_partition_option(parser, "partitions to list")
 
 
-async def list_offsets(run: Run) -> Outcome:
+async def list_offsets(run: Run) -> out.Outcome:
     """Return a row for each committed offset."""
     fetched = await fetch_offsets(run)
     items = tuple(item for each in fetched.groups for item in _items(each))
     has_errors = any(item["error"] for item in items)
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.offsets.list",
         unit="partitions",
         columns=(
-            Column("group_id", "GROUP", role=Role.IDENTITY),
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("committed_offset", "OFFSET"),
-            Column("leader_epoch", "LEADER-EPOCH", drop=1),
-            Column("metadata", "METADATA", role=Role.ID, drop=2),
-            Column("error", "ERROR", is_wide=not has_errors, show=show_error),
+            out.Column("group_id", "GROUP", role=out.Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("committed_offset", "OFFSET"),
+            out.Column("leader_epoch", "LEADER-EPOCH", drop=1),
+            out.Column("metadata", "METADATA", role=out.Role.ID, drop=2),
+            out.Column("error", "ERROR", is_wide=not has_errors, show=out.show_error),
         ),
         items=items,
         failures=fetched.failures,
@@ -119,7 +95,7 @@ async def list_offsets(run: Run) -> Outcome:
     )
 
 
-def _items(group: ops.CurrentGroup) -> Iterator[Item]:
+def _items(group: ops.CurrentGroup) -> Iterator[out.Item]:
     for at in sorted({*group.committed, *group.offsets.errors}):
         committed = group.committed.get(at)
         yield {
@@ -129,7 +105,7 @@ def _items(group: ops.CurrentGroup) -> Iterator[Item]:
             "committed_offset": None if committed is None else committed.offset,
             "leader_epoch": None if committed is None else committed.leader_epoch,
             "metadata": None if committed is None else committed.metadata,
-            "error": error_item(group.offsets.errors.get(at)),
+            "error": out.error_item(group.offsets.errors.get(at)),
         }
 
 
@@ -148,13 +124,17 @@ examples:
 
 exit codes: 0 success, 1 something could not be read, 2 usage error
 """,
-    options=(add_selection_options, _declare_listed_partitions, *CLUSTER_OPTIONS),
+    options=(
+        selection.add_selection_options,
+        _declare_listed_partitions,
+        *CLUSTER_OPTIONS,
+    ),
     run=on_cluster(list_offsets),
 )
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
-    add_partition_option(parser, "partitions to export")
+    selection.add_partition_option(parser, "partitions to export")
     parser.add_argument(
         "--format",
         choices=("json", "csv"),
@@ -167,31 +147,35 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(output="table", wide=False)
 
 
-async def export_offsets(run: Run) -> Outcome:
+async def export_offsets(run: Run) -> out.Outcome:
     """Write the selected committed offsets to a file or stdout."""
     fetched = await fetch_offsets(run)
     data = await _encode(run, fetched.groups)
     stdout = run.io.stdout
     if run.options.to != "-":
-        create_file(run.options.to, data)
+        selection.create_file(run.options.to, data)
     elif run.options.format == "json":
-        write(stdout, [safe_json(data.decode(), stdout.encoding)])
+        emit.write(stdout, [safe_json(data.decode(), stdout.encoding)])
     elif stdout.isatty():
-        write(stdout, (f"{printable(line)}\n" for line in data.decode().splitlines()))
+        emit.write(
+            stdout, (f"{out.printable(line)}\n" for line in data.decode().splitlines())
+        )
     else:
-        write(stdout, [data.decode()])
+        emit.write(stdout, [data.decode()])
     count = sum(len(each.committed) for each in fetched.groups)
     offsets = "1 offset" if count == 1 else f"{count} offsets"
     groups = "1 group" if len(fetched.groups) == 1 else f"{len(fetched.groups)} groups"
     failures = (
         *fetched.failures,
         *(
-            Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
+            out.Failure.of(
+                "offset", f"{each.group_id} {at.topic}-{at.partition}", error
+            )
             for each in fetched.groups
             for at, error in each.offsets.errors.items()
         ),
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.groups.offsets.export",
         columns=(),
         items=(),
@@ -203,25 +187,21 @@ async def export_offsets(run: Run) -> Outcome:
 
 
 async def _encode(run: Run, groups: Sequence[ops.CurrentGroup]) -> bytes:
-    from coterie.operations.offset_files import CsvRow, write_csv
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.topic_ids import read_topic_ids
-
     if run.options.format == "csv":
         rows = (
-            CsvRow(each.group_id, at, committed.offset)
+            ops.CsvRow(each.group_id, at, committed.offset)
             for each in groups
             for at, committed in each.committed.items()
         )
-        return write_csv(rows, with_group=len(groups) != 1).encode()
+        return ops.write_csv(rows, with_group=len(groups) != 1).encode()
     cluster = await run.admin.brokers.describe()
     offsets = {each.group_id: each.committed for each in groups}
     topics = {at.topic for each in groups for at in each.committed}
     return ops.write_offsets_file(
         offsets,
-        utc_text(run.io.now_ms()),
+        ops.utc_text(run.io.now_ms()),
         cluster.cluster_id,
-        await read_topic_ids(run.admin, topics),
+        await ops.read_topic_ids(run.admin, topics),
     )
 
 
@@ -244,30 +224,30 @@ examples:
 
 exit codes: 0 success, 1 something could not be read, 2 usage error
 """,
-    options=(add_selection_options, _declare_export, add_connection_options),
+    options=(selection.add_selection_options, _declare_export, add_connection_options),
     run=on_cluster(export_offsets),
 )
 
 
 def declare_delete(parser: argparse.ArgumentParser) -> None:
     """Declare the groups and the partitions."""
-    add_selection_options(parser)
-    add_partition_option(parser, "partitions to delete, required")
+    selection.add_selection_options(parser)
+    selection.add_partition_option(parser, "partitions to delete, required")
 
 
 async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete committed offsets of the selected groups."""
-    scope = read_scope(run.options)
+    scope = selection.read_scope(run.options)
     if scope is None:
         raise SettingError(
             "no partitions are selected; name some with --partitions or --topic, or"
             " delete the whole group with `coterie groups delete`"
         )
-    chosen = await choose_groups(run)
+    chosen = await selection.choose_groups(run)
     planned = await ops.plan_delete_offsets(run.admin, chosen.ids, scope)
-    topics = repeat_option("--topic", map(str, scope))
+    topics = write.repeat_option("--topic", map(str, scope))
     commands = (
-        kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
+        write.kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
         for each in chosen.ids
     )
     return PlannedChange(planned, chosen.failures, chosen.summary, tuple(commands))
@@ -291,8 +271,8 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be deleted, 2 usage error
 """,
-    options=(declare_delete, *WRITE_OPTIONS),
-    run=writes(plan_delete),
+    options=(declare_delete, *write.WRITE_OPTIONS),
+    run=write.writes(plan_delete),
 )
 
 
@@ -320,7 +300,7 @@ async def plan_set(run: Run) -> PlannedChange:
     )
     count = "1 offset" if len(offsets) == 1 else f"{len(offsets)} offsets"
     commands = (
-        kafka_command(
+        write.kafka_command(
             options,
             *("--reset-offsets", "--group", options.group),
             *("--topic", f"{at.topic}:{at.partition}", "--to-offset", str(offset)),
@@ -369,8 +349,8 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be set, 2 usage error
 """,
-    options=(declare_set, *WRITE_OPTIONS),
-    run=writes(plan_set),
+    options=(declare_set, *write.WRITE_OPTIONS),
+    run=write.writes(plan_set),
 )
 
 
@@ -399,12 +379,12 @@ async def plan_import(run: Run) -> PlannedChange:
     scenarios = read_scenarios(options, cluster.cluster_id)
     planned = await ops.plan_offsets(run.admin, ops.Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
-    groups = repeat_option("--group", scenarios)
+    groups = write.repeat_option("--group", scenarios)
     command = ("--reset-offsets", *groups, "--from-file", "offsets.csv", "--execute")
     return PlannedChange(
         planned,
         summary=f"offsets of {count} are in {options.file}",
-        kafka_commands=(kafka_command(options, *command),),
+        kafka_commands=(write.kafka_command(options, *command),),
     )
 
 
@@ -412,19 +392,17 @@ def read_scenarios(
     options: argparse.Namespace, cluster_id: str | None
 ) -> Mapping[GroupId, ops.Scenario]:
     """Return the offsets of each selected group of the file. Raises SettingError."""
-    from coterie.operations.offset_files import read_csv, read_exported_topics
-
-    text = read_text(options.file)
+    text = selection.read_text(options.file)
     scenarios: dict[GroupId, ops.Scenario]
     try:
         if text.lstrip().startswith("{"):
             exported = ops.read_offsets_file(text.encode())
-            ids = read_exported_topics(text.encode(), cluster_id)
+            ids = ops.read_exported_topics(text.encode(), cluster_id)
             scenarios = {
                 each: ops.ToCommits(offsets, ids) for each, offsets in exported.items()
             }
         else:
-            rows = read_csv(text, options.group)
+            rows = ops.read_csv(text, options.group)
             scenarios = {each: ops.ToExact(offsets) for each, offsets in rows.items()}
     except SettingError as error:
         raise SettingError(f"{options.file}: {error}") from error
@@ -462,6 +440,6 @@ examples:
 
 exit codes: 0 success, 1 an offset could not be set, 2 usage error
 """,
-    options=(declare_import, *WRITE_OPTIONS),
-    run=writes(plan_import),
+    options=(declare_import, *write.WRITE_OPTIONS),
+    run=write.writes(plan_import),
 )

@@ -10,27 +10,8 @@ from typing import Final, NamedTuple
 
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, EXECUTE_HINT, Command, Run, on_cluster
-from coterie.cli.groups import delete, offsets, reset
-from coterie.cli.groups.change_rows import (
-    PlannedChange,
-    checked_outcome,
-    planned_from_item,
-    preview_outcome,
-    written_outcome,
-)
+from coterie.cli.groups import change_rows, delete, offsets, reset, write
 from coterie.cli.groups.selection import add_selection_options, create_file
-from coterie.cli.groups.write import (
-    WRITE_OPTIONS,
-    PlanFunction,
-    add_kafka_option,
-    apply_with_progress,
-    confirm_write,
-    make_change,
-    may_write,
-    open_snapshot,
-    snapshot_directory,
-    writes,
-)
 from coterie.cli.output.emit import emit, write_message
 from coterie.cli.output.outcome import Column, Outcome, Role
 from coterie.errors import OperationRefused, OutputError, SettingError
@@ -44,7 +25,7 @@ class _Action(NamedTuple):
     command: Command
     declare: Callable[[argparse.ArgumentParser], None]
     """The function that declares the options of the groups and the change."""
-    plan: PlanFunction
+    plan: write.PlanFunction
     example: str
 
 
@@ -106,25 +87,24 @@ def _declare_plan(parser: argparse.ArgumentParser) -> None:
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        for declare in (action.declare, add_kafka_option, *CLUSTER_OPTIONS):
+        for declare in (action.declare, write.add_kafka_option, *CLUSTER_OPTIONS):
             declare(subparser)
         subparser.set_defaults(make_plan=action.plan)
 
 
 async def write_plan(run: Run) -> Outcome:
     """Plan a change, write it to the plan file, and return its rows."""
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.snapshots import new_id
-
-    change = await make_change(run.options.make_plan, run)
+    change = await write.make_change(run.options.make_plan, run)
     items = ops.items_of(change.planned)
     if not items:
-        return preview_outcome(run, change, change.summary, "no plan was written")
+        return change_rows.preview_outcome(
+            run, change, change.summary, "no plan was written"
+        )
     file = run.options.plan_file
     cluster = await run.admin.brokers.describe()
     plan = ops.Plan(
-        new_id(run.io.clock()),
-        utc_text(run.io.now_ms()),
+        ops.new_id(run.io.clock()),
+        ops.utc_text(run.io.now_ms()),
         cluster.cluster_id,
         items,
         f"coterie {run.options.command}",
@@ -132,7 +112,7 @@ async def write_plan(run: Run) -> Outcome:
     create_file(file, ops.encode_plan(plan))
     count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
     hint = f"{count} in {file}: coterie groups apply {file} --execute"
-    return preview_outcome(run, change, change.summary, hint)
+    return change_rows.preview_outcome(run, change, change.summary, hint)
 
 
 PLAN: Final = Command(
@@ -175,18 +155,16 @@ def _declare_apply(parser: argparse.ArgumentParser) -> None:
 
 async def apply(run: Run) -> Outcome:
     """Check the items of a plan file against the cluster; write them with --execute."""
-    from coterie.operations.plan_files import RESULTS_SUFFIX, ResultFile
-
     options = run.options
     plan = ops.read_plan(Path(options.plan_file))
-    result_path = Path(options.results or options.plan_file + RESULTS_SUFFIX)
-    result_file = ResultFile(result_path, plan)
+    result_path = Path(options.results or options.plan_file + ops.RESULTS_SUFFIX)
+    result_file = ops.ResultFile(result_path, plan)
     items = chosen_items(plan, options.item)
     open_items = [each for each in items if not result_file.is_done(each.item_id)]
     checked = await _check(run, plan, open_items)
     summary = f"items left to do: {len(open_items)} of {len(plan.items)}"
-    change = PlannedChange(
-        tuple(planned_from_item(item) for item in items),
+    change = change_rows.PlannedChange(
+        tuple(change_rows.planned_from_item(item) for item in items),
         summary=summary,
         kafka_commands=("(it does not support plan files)",),
     )
@@ -195,14 +173,16 @@ async def apply(run: Run) -> Outcome:
     )
     results = (*earlier, *checked)
     count = sum(1 for each in checked if each.verdict is ops.Verdict.READY)
-    if not count or not may_write(run):
+    if not count or not write.may_write(run):
         hint = EXECUTE_HINT if count else ""
-        return checked_outcome(run, change, results, summary, hint)
-    if not confirm_write(run, checked_outcome(run, change, results), summary, count):
-        return checked_outcome(run, change, results, "nothing was written")
+        return change_rows.checked_outcome(run, change, results, summary, hint)
+    if not write.confirm_write(
+        run, change_rows.checked_outcome(run, change, results), summary, count
+    ):
+        return change_rows.checked_outcome(run, change, results, "nothing was written")
     ready = [each.item for each in checked if each.verdict is not ops.Verdict.REFUSED]
     refused = [each for each in checked if each.verdict is ops.Verdict.REFUSED]
-    snapshot = await open_snapshot(run, plan.plan_id)
+    snapshot = await write.open_snapshot(run, plan.plan_id)
     result_file.begin()
 
     def record(result: ops.ItemResult) -> None:
@@ -219,8 +199,10 @@ async def apply(run: Run) -> Outcome:
 
     for each in refused:
         record(each)
-    applied = await apply_with_progress(run, ready, snapshot, record)
-    return written_outcome(run, change, (*earlier, *refused, *applied), snapshot)
+    applied = await write.apply_with_progress(run, ready, snapshot, record)
+    return change_rows.written_outcome(
+        run, change, (*earlier, *refused, *applied), snapshot
+    )
 
 
 async def _check(
@@ -274,7 +256,7 @@ examples:
 
 exit codes: 0 success, 1 an item was refused or failed, 2 usage error
 """,
-    options=(_declare_apply, *WRITE_OPTIONS),
+    options=(_declare_apply, *write.WRITE_OPTIONS),
     run=on_cluster(apply),
 )
 
@@ -289,15 +271,13 @@ def undo(options: argparse.Namespace) -> int:
     """Restore a snapshot, or list the snapshots."""
     if options.list:
         return emit(list_snapshots(options), options)
-    return writes(plan_undo)(options)
+    return write.writes(plan_undo)(options)
 
 
-async def plan_undo(run: Run) -> PlannedChange:
+async def plan_undo(run: Run) -> change_rows.PlannedChange:
     """Plan to restore the groups of a snapshot. Raises SettingError."""
-    from coterie.operations import undo
-
     options = run.options
-    snapshot = ops.read_snapshot(snapshot_directory(options), options.snapshot)
+    snapshot = ops.read_snapshot(write.snapshot_directory(options), options.snapshot)
     cluster = await run.admin.brokers.describe()
     if cluster.cluster_id != snapshot.head.cluster_id and not options.force:
         raise SettingError(
@@ -305,10 +285,10 @@ async def plan_undo(run: Run) -> PlannedChange:
             f"but this is cluster {cluster.cluster_id}: connect to the other cluster, "
             "or use --force"
         )
-    planned = await undo.plan_undo(run.admin, snapshot, force=options.force)
+    planned = await ops.plan_undo(run.admin, snapshot, force=options.force)
     groups = len(snapshot.groups)
     count = "1 group" if groups == 1 else f"{groups} groups"
-    return PlannedChange(
+    return change_rows.PlannedChange(
         planned,
         summary=f"{count} of {snapshot.head.command}, {snapshot.head.taken_at}",
         kafka_commands=("(it has no undo)",),
@@ -317,9 +297,7 @@ async def plan_undo(run: Run) -> PlannedChange:
 
 def list_snapshots(options: argparse.Namespace) -> Outcome:
     """Return a row for each snapshot. Raises SettingError."""
-    from coterie.operations import snapshots
-
-    directory = snapshot_directory(options)
+    directory = write.snapshot_directory(options)
     return Outcome(
         schema="coterie.groups.undo.list",
         columns=(
@@ -341,7 +319,7 @@ def list_snapshots(options: argparse.Namespace) -> Outcome:
                 "plan_id": each.head.plan_id or None,
                 "cluster_id": each.head.cluster_id,
             }
-            for each in snapshots.list_snapshots(directory)
+            for each in ops.list_snapshots(directory)
         ),
         notes=(f"in {directory}",),
     )
@@ -370,6 +348,6 @@ examples:
 
 exit codes: 0 success, 1 a group could not be restored, 2 usage error
 """,
-    options=(_declare_undo, *WRITE_OPTIONS),
+    options=(_declare_undo, *write.WRITE_OPTIONS),
     run=undo,
 )

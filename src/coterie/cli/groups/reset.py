@@ -8,21 +8,9 @@ from typing import Final
 
 from coterie import operations as ops
 from coterie.cli.command import Command, Run
+from coterie.cli.durations import whole_number
+from coterie.cli.groups import selection, write
 from coterie.cli.groups.change_rows import PlannedChange
-from coterie.cli.groups.selection import (
-    add_partition_option,
-    add_selection_options,
-    choose_groups,
-    read_scope,
-    read_text,
-    read_topics,
-)
-from coterie.cli.groups.write import (
-    WRITE_OPTIONS,
-    kafka_command,
-    repeat_option,
-    writes,
-)
 from coterie.errors import SettingError
 from coterie.types import GroupId
 
@@ -41,12 +29,17 @@ _OPTIONS_WITH_VALUE: Final = (
 
 def declare_reset(parser: argparse.ArgumentParser) -> None:
     """Declare the groups, the new offsets and the partitions."""
-    add_selection_options(parser)
+    selection.add_selection_options(parser)
     scenarios = parser.add_argument_group("new offset, one of")
     add = scenarios.add_mutually_exclusive_group(required=True).add_argument
     for name, text in _FLAGS:
         add(name, action="store_true", help=text)
-    add("--to-offset", metavar="N", type=_offset, help="a given offset")
+    add(
+        "--to-offset",
+        metavar="N",
+        type=whole_number("an offset", least=0, most=2**63 - 1),
+        help="a given offset",
+    )
     add(
         "--shift-by",
         metavar="N",
@@ -71,7 +64,9 @@ def declare_reset(parser: argparse.ArgumentParser) -> None:
         help="offsets of a CSV file with topic,partition,offset for one group, or "
         "group,topic,partition,offset",
     )
-    add_partition_option(parser, "partitions to reset (default: all committed ones)")
+    selection.add_partition_option(
+        parser, "partitions to reset (default: all committed ones)"
+    )
     parser.add_argument(
         "--drop-metadata",
         action="store_true",
@@ -80,19 +75,11 @@ def declare_reset(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 2**63):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an offset; use a number from 0"
-        )
-    return int(text)
-
-
 async def plan_reset(run: Run) -> PlannedChange:
     """Plan a reset of the selected groups."""
     options = run.options
-    scope = read_scope(options)
-    chosen = await choose_groups(run)
+    scope = selection.read_scope(options)
+    chosen = await selection.choose_groups(run)
     scenarios: Mapping[GroupId, ops.Scenario]
     if options.from_file:
         scenarios = _read_csv_offsets(options.from_file, chosen.ids)
@@ -110,31 +97,29 @@ async def plan_reset(run: Run) -> PlannedChange:
 
 
 def _scenario(run: Run) -> ops.Scenario:
-    from coterie.operations import resets
-
     options = run.options
     if options.to_earliest:
-        return resets.ToEarliest()
+        return ops.ToEarliest()
     if options.to_latest:
-        return resets.ToLatest()
+        return ops.ToLatest()
     if options.to_current:
-        return resets.ToCurrent()
+        return ops.ToCurrent()
     if options.to_offset is not None:
-        return resets.ToOffset(options.to_offset)
+        return ops.ToOffset(options.to_offset)
     if options.shift_by is not None:
-        return resets.ShiftBy(options.shift_by)
+        return ops.ShiftBy(options.shift_by)
     if options.to_datetime is not None:
-        return resets.to_datetime(options.to_datetime)
-    return resets.by_duration(options.by_duration, run.io.now_ms())
+        return ops.to_datetime(options.to_datetime)
+    return ops.by_duration(options.by_duration, run.io.now_ms())
 
 
 def _read_csv_offsets(
     file: str, ids: Sequence[GroupId]
 ) -> Mapping[GroupId, ops.ToRows]:
-    from coterie.operations.offset_files import read_csv
-
     try:
-        rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
+        rows = ops.read_csv(
+            selection.read_text(file), ids[0] if len(ids) == 1 else None
+        )
     except SettingError as error:
         raise SettingError(f"{file}: {error}") from error
     missing = [each for each in ids if each not in rows]
@@ -153,11 +138,11 @@ def _kafka_reset_command(
     for name in _OPTIONS_WITH_VALUE:
         value = value_of(name)
         target += [] if value is None else [name, str(value)]
-    scope = repeat_option("--topic", map(str, selected or ())) or ["--all-topics"]
+    scope = write.repeat_option("--topic", map(str, selected or ())) or ["--all-topics"]
     if options.from_file:
         target, scope = ["--from-file", options.from_file], []
-    groups = repeat_option("--group", ids)
-    return kafka_command(
+    groups = write.repeat_option("--group", ids)
+    return write.kafka_command(
         options, "--reset-offsets", *groups, *scope, *target, "--execute"
     )
 
@@ -188,8 +173,8 @@ examples:
 
 exit codes: 0 success, 1 a group or partition could not be reset, 2 usage error
 """,
-    options=(declare_reset, *WRITE_OPTIONS),
-    run=writes(plan_reset),
+    options=(declare_reset, *write.WRITE_OPTIONS),
+    run=write.writes(plan_reset),
 )
 
 
@@ -211,17 +196,18 @@ async def plan_clone_offsets(run: Run) -> PlannedChange:
     source, destination = options.source, options.destination
     if source == destination:
         raise SettingError("SOURCE and DESTINATION must be two different groups")
-    topics = read_topics(options)
+    topics = selection.read_topics(options)
     planned = await ops.plan_clone(run.admin, source, destination, topics)
-    scope = repeat_option("--topic", topics) or ["--all-topics"]
+    scope = write.repeat_option("--topic", topics) or ["--all-topics"]
     export = ("--reset-offsets", "--group", source, *scope, "--to-current")
     load = ("--reset-offsets", "--group", destination, "--from-file")
     return PlannedChange(
         (planned,),
         summary="" if planned.error else f"{destination} gets the offsets of {source}",
         kafka_commands=(
-            kafka_command(options, *export, "--dry-run", "--export") + " > offsets.csv",
-            kafka_command(options, *load, "offsets.csv", "--execute"),
+            write.kafka_command(options, *export, "--dry-run", "--export")
+            + " > offsets.csv",
+            write.kafka_command(options, *load, "offsets.csv", "--execute"),
         ),
     )
 
@@ -244,6 +230,6 @@ examples:
 
 exit codes: 0 success, 1 the offsets could not be copied, 2 usage error
 """,
-    options=(declare_clone, *WRITE_OPTIONS),
-    run=writes(plan_clone_offsets),
+    options=(declare_clone, *write.WRITE_OPTIONS),
+    run=write.writes(plan_clone_offsets),
 )

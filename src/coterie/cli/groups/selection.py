@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from coterie import client
+from coterie import client, files
 from coterie import operations as ops
 from coterie.cli.command import Run
 from coterie.cli.output.outcome import Failure, first_names
@@ -232,9 +232,11 @@ async def left_out_topics(
 ) -> tuple[str, ...]:
     """Return the warning about offsets of topics that the principal may not describe,
     if there may be any in these groups. Raises ClientError."""
-    from coterie.operations.hidden_topics import LEFT_OUT, may_hide_topics
-
-    return (f"warning: {LEFT_OUT}",) if await may_hide_topics(admin, group_ids) else ()
+    return (
+        (f"warning: {ops.LEFT_OUT}",)
+        if await ops.may_hide_topics(admin, group_ids)
+        else ()
+    )
 
 
 def left_out_note(ids: Sequence[GroupId]) -> tuple[str, ...]:
@@ -274,8 +276,6 @@ def read_scope(options: argparse.Namespace) -> ops.Scope:
 
 def read_text(file: str) -> str:
     """Return the text of a file, or of stdin for "-". Raises SettingError."""
-    from coterie import files
-
     if file != "-":
         return files.read_text(Path(file))
     try:

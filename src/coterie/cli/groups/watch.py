@@ -4,22 +4,25 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, TypeVar
+import shutil
+from collections.abc import Coroutine, Iterable, Sequence
+from datetime import datetime, timedelta
+from io import StringIO
+from itertools import count
+from typing import Final, TypeVar
 
-from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
-from coterie.cli.durations import duration_of
-from coterie.cli.groups.lag import add_row_options, positive_count
+from coterie import operations as ops
+from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.durations import duration_of, whole_number
+from coterie.cli.groups import lag_report
+from coterie.cli.groups.lag import add_row_options
 from coterie.cli.groups.selection import add_selection_options, read_selection
+from coterie.cli.output import emit, terminal
+from coterie.cli.output import outcome as out
+from coterie.cli.output.emit import ProgressBar
+from coterie.cli.output.tables import cells
+from coterie.cli.output.terminal import RED, folded, has_escapes
 from coterie.errors import CoterieError, SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
-    from datetime import datetime
-
-    from coterie.cli.command import Run
-    from coterie.cli.groups.lag_report import Rows
-    from coterie.cli.output.outcome import Column, Exit, Json, Outcome
-    from coterie.operations.lag import GroupLag, GroupLagReport
 
 T = TypeVar("T")
 
@@ -40,7 +43,10 @@ def _declare_interval(parser: argparse.ArgumentParser) -> None:
         help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
     parser.add_argument(
-        "--count", metavar="N", type=positive_count, help="number of measurements"
+        "--count",
+        metavar="N",
+        type=whole_number("a count"),
+        help="number of measurements",
     )
 
 
@@ -54,16 +60,11 @@ def run_watch(options: argparse.Namespace) -> int:
     return run_on_cluster(options, watch)
 
 
-async def watch(run: Run) -> Exit:
+async def watch(run: Run) -> out.Exit:
     """Measure, show and wait in a loop; return the exit code of the last measurement.
 
     It ends after --count measurements, or when stdout is closed.
     """
-    from io import StringIO
-
-    from coterie.cli.output.emit import ProgressBar
-    from coterie.cli.output.terminal import has_escapes
-
     is_screen = run.io.stdout.isatty() and has_escapes()
     if run.options.output == "jsonl" or not is_screen:
         return await _append(run)
@@ -71,13 +72,9 @@ async def watch(run: Run) -> Exit:
     return await _Redrawn(run._replace(progress=ProgressBar(StringIO()))).watch()
 
 
-async def _append(run: Run) -> Exit:
+async def _append(run: Run) -> out.Exit:
     """Print one measurement after another."""
     import asyncio
-    from itertools import count
-
-    from coterie.cli.output import emit
-    from coterie.cli.output.outcome import printable
 
     watcher = _Watcher(run)
     for number in count(1):
@@ -85,7 +82,7 @@ async def _append(run: Run) -> Exit:
         run.progress.clear()
         is_open = emit.write(run.io.stdout, emit.render(outcome, run.options, run.io))
         lines = emit.stderr_lines(outcome)
-        emit.write(run.io.stderr, [f"{printable(line)}\n" for line in lines])
+        emit.write(run.io.stderr, [f"{out.printable(line)}\n" for line in lines])
         if number == run.options.count or not is_open:
             break
         await asyncio.sleep(run.options.interval)
@@ -99,25 +96,21 @@ class _Redrawn:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._watcher = _Watcher(run)
-        self._shown: Outcome | None = None
+        self._shown: out.Outcome | None = None
         """The last measurement that did not fail."""
-        self._columns: Sequence[Column] = ()
+        self._columns: Sequence[out.Column] = ()
         self._measured_at: datetime | None = None
         self._failure = ""
         """The reason why the last measurement failed."""
         self._pending_since: datetime | None = None
         """The time when the measurement began that has not ended."""
 
-    async def watch(self) -> Exit:
+    async def watch(self) -> out.Exit:
         """Watch until --count or a closed stdout ends it, then print the last table in
         full."""
         import asyncio
-        from itertools import count
 
-        from coterie.cli.output import emit
-        from coterie.cli.output.outcome import Exit
-
-        last: Outcome | None = None
+        last: out.Outcome | None = None
         for number in count(1):
             self._pending_since = self._now()
             outcome = await self._draw_until_done(self._watcher.measure())
@@ -131,15 +124,13 @@ class _Redrawn:
             if not await self._draw_until_done(pause):
                 break
         if last is None:
-            return Exit.OK
+            return out.Exit.OK
         emit.write(self._run.io.stdout, [_FIRST_CELL + _ERASE_BELOW])
-        return Exit(emit.emit(last, self._run.options, self._run.io))
+        return out.Exit(emit.emit(last, self._run.options, self._run.io))
 
     async def _draw_until_done(self, waiting: Coroutine[None, None, T]) -> T | None:
         """Return what it returns, or None when stdout is closed."""
         import asyncio
-
-        from coterie.cli.output import emit
 
         task = asyncio.ensure_future(waiting)
         try:
@@ -152,10 +143,8 @@ class _Redrawn:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: out.Outcome) -> None:
         """Keep a measurement; a failed one leaves the rows of the one before."""
-        from coterie.cli.output import emit
-
         columns = emit.visible_columns(outcome, self._run.options)
         self._pending_since = None
         self._failure = ""
@@ -171,11 +160,6 @@ class _Redrawn:
     def _frame(self) -> list[str]:
         """Return the lines of the screen, one less than the terminal has: the cursor is
         below them."""
-        import shutil
-
-        from coterie.cli.output import emit, terminal
-        from coterie.cli.output.outcome import printable
-
         width, height = shutil.get_terminal_size()
         items = () if self._shown is None else self._shown.items
         groups = "1 group" if len(items) == 1 else f"{len(items)} groups"
@@ -195,7 +179,7 @@ class _Redrawn:
         ]
         notes = terminal.left_out_note(table.left_out, width)[:1]
         for note in emit.stderr_lines(self._shown):
-            notes += terminal.wrapped(printable(note), width)
+            notes += terminal.wrapped(out.printable(note), width)
         space = height - 1 - len(lines) - len(header)
         notes = notes[: min(_NOTES_MAX, max(0, space - _NOTES_MAX))]
         space -= len(notes)
@@ -215,21 +199,22 @@ class _Redrawn:
     def _status(self, width: int) -> tuple[str, str]:
         """Return the age of the figures, or since when they are stale and why, and its
         style."""
-        from datetime import timedelta
-
-        from coterie.cli.output.outcome import printable
-        from coterie.cli.output.terminal import RED
-
         reason = self._failure
         pending = self._now() - (self._pending_since or self._now())
         limit_s = max(_PENDING_LEAST_S, 2 * self._run.options.interval)
         if pending > timedelta(seconds=limit_s):
             reason = f"no response for {pending // timedelta(seconds=1)} s"
-        at = self._measured_at
+        measured_at = self._measured_at
         if reason:
-            since = f"stale since {at:%H:%M:%S}" if at else "no measurement yet"
-            return _cut(printable(f"{since} ({reason})"), width)[0], RED
-        measured = f"measured at {at:%H:%M:%S}" if at else "measuring ..."
+            since = (
+                f"stale since {measured_at:%H:%M:%S}"
+                if measured_at
+                else "no measurement yet"
+            )
+            return _cut(out.printable(f"{since} ({reason})"), width)[0], RED
+        measured = (
+            f"measured at {measured_at:%H:%M:%S}" if measured_at else "measuring ..."
+        )
         return _cut(measured, width)[0], ""
 
 
@@ -240,9 +225,6 @@ def _on_screen(lines: Iterable[str]) -> str:
 
 def _cut(line: str, width: int) -> list[str]:
     """Return the parts of a line that is longer than the screen is wide."""
-    from coterie.cli.output.tables import cells
-    from coterie.cli.output.terminal import folded
-
     return [line] if cells(line) <= width else list(folded(line, width))
 
 
@@ -251,48 +233,33 @@ class _Watcher:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._before: dict[str, GroupLag] = {}
+        self._before: dict[str, ops.GroupLag] = {}
         self._measured_ms = 0
 
-    async def measure(self) -> Outcome:
+    async def measure(self) -> out.Outcome:
         """Return a row for each group, with its rates, or a failed outcome.
 
         Raises SettingError. After other errors, the next measurement may succeed.
         """
-        from coterie.cli.output.outcome import failed_outcome
-
         try:
             return await self._measure()
         except SettingError:
             raise
         except CoterieError as error:
-            return failed_outcome(error)
+            return out.failed_outcome(error)
 
-    async def _measure(self) -> Outcome:
-        from coterie.cli.groups.lag_report import (
-            RATE_COLUMNS,
-            lag_outcome,
-            rollup_columns,
-            rollup_items,
-        )
-        from coterie.operations.lag_rollup import (
-            ConsumptionRate,
-            RollupBy,
-            consumption_rate,
-        )
-        from coterie.operations.plan_files import utc_text
-
+    async def _measure(self) -> out.Outcome:
         now_ms = self._run.io.now_ms()
 
-        def rows_with_rates(report: GroupLagReport) -> Rows:
+        def rows_with_rates(report: ops.GroupLagReport) -> lag_report.Rows:
             elapsed_ms = now_ms - self._measured_ms
-            rates: dict[Json, ConsumptionRate] = {}
+            rates: dict[out.Json, ops.ConsumptionRate] = {}
             for group in report.groups:
                 before = self._before.get(group.group_id)
                 rates[group.group_id] = (
-                    consumption_rate(before, group, elapsed_ms)
+                    ops.consumption_rate(before, group, elapsed_ms)
                     if before
-                    else ConsumptionRate()
+                    else ops.ConsumptionRate()
                 )
             self._before = {each.group_id: each for each in report.groups}
             self._measured_ms = now_ms
@@ -302,14 +269,17 @@ class _Watcher:
                     "read_per_s": rates[each["group_id"]].read_per_s,
                     "written_per_s": rates[each["group_id"]].written_per_s,
                     "catch_up_ms": rates[each["group_id"]].catch_up_ms,
-                    "observed_at": utc_text(now_ms),
+                    "observed_at": ops.utc_text(now_ms),
                 }
-                for each in rollup_items(report, RollupBy.GROUP)
+                for each in lag_report.rollup_items(report, ops.RollupBy.GROUP)
             )
-            return (*rollup_columns(RollupBy.GROUP), *RATE_COLUMNS), items
+            return (
+                *lag_report.rollup_columns(ops.RollupBy.GROUP),
+                *lag_report.RATE_COLUMNS,
+            ), items
 
         selection = read_selection(self._run.options)
-        return await lag_outcome(
+        return await lag_report.lag_outcome(
             self._run, selection, "coterie.groups.watch", rows_with_rates
         )
 

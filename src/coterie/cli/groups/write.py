@@ -12,43 +12,31 @@ import argparse
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from coterie import operations as ops
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    EXECUTE_HINT,
-    Run,
-    add_execute_options,
-    run_on_cluster,
-)
+from coterie.cli import command
 from coterie.cli.groups.change_rows import (
     PlannedChange,
     preview_outcome,
     written_outcome,
 )
 from coterie.cli.groups.selection import leave_out, left_out_note
-from coterie.cli.output.emit import (
-    check_columns,
-    confirm,
-    is_interactive,
-    write_message,
-)
+from coterie.cli.output import emit
 from coterie.cli.output.outcome import Outcome
 from coterie.errors import UnsupportedGroupType
 from coterie.files import user_directory
 
-PlanFunction: TypeAlias = "Callable[[Run], Awaitable[PlannedChange]]"
+PlanFunction: TypeAlias = "Callable[[command.Run], Awaitable[PlannedChange]]"
 
 _KAFKA_SCRIPT: Final = "kafka-consumer-groups.sh"
 
 
 def add_write_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that writes to groups."""
-    group = add_execute_options(parser)
+    group = command.add_execute_options(parser)
     add = group.add_argument
     add(
         "--force",
@@ -73,19 +61,19 @@ def add_kafka_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-WRITE_OPTIONS: Final = (add_write_options, *CLUSTER_OPTIONS)
+WRITE_OPTIONS: Final = (add_write_options, *command.CLUSTER_OPTIONS)
 
 
 def writes(plan: PlanFunction) -> Callable[[argparse.Namespace], int]:
     """Return a `run` function that applies the change that `plan` returns."""
-    return partial(run_on_cluster, work=partial(_plan_and_apply, plan))
+    return partial(command.run_on_cluster, work=partial(_plan_and_apply, plan))
 
 
-async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
+async def _plan_and_apply(plan: PlanFunction, run: command.Run) -> Outcome:
     change = await make_change(plan, run)
     items = ops.items_of(change.planned)
     if not items or not may_write(run):
-        hint = EXECUTE_HINT if items else ""
+        hint = command.EXECUTE_HINT if items else ""
         return preview_outcome(run, change, change.summary, hint)
     if not confirm_write(run, preview_outcome(run, change), change.summary, len(items)):
         return preview_outcome(run, change, "nothing was written")
@@ -94,7 +82,7 @@ async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
     return written_outcome(run, change, results, snapshot)
 
 
-async def make_change(plan: PlanFunction, run: Run) -> PlannedChange:
+async def make_change(plan: PlanFunction, run: command.Run) -> PlannedChange:
     """Plan a change. A group whose type does not support it is left out, with a note,
     unless the command line names the group."""
     change = await plan(run)
@@ -107,36 +95,35 @@ async def make_change(plan: PlanFunction, run: Run) -> PlannedChange:
         if isinstance(each.error, UnsupportedGroupType) and each.group_id not in named
     ]
     others = leave_out(run.options, change.failures)
-    return replace(
-        change,
+    return change._replace(
         planned=tuple(each for each in change.planned if each.group_id not in ids),
         failures=others.kept,
         summary="; ".join([change.summary, *left_out_note([*others.ids, *ids])]),
     )
 
 
-def may_write(run: Run) -> bool:
+def may_write(run: command.Run) -> bool:
     """Return whether --execute or --yes was given."""
     return bool(run.options.execute or run.options.yes)
 
 
-def confirm_write(run: Run, preview: Outcome, summary: str, count: int) -> bool:
+def confirm_write(run: command.Run, preview: Outcome, summary: str, count: int) -> bool:
     """Print the groups to write to, and at a terminal ask for confirmation.
 
     Return True without a question when --yes was given or there is no terminal. Raises
     SettingError for --columns that the result does not have.
     """
-    check_columns(preview, run.options)
+    emit.check_columns(preview, run.options)
     run.progress.clear()
-    write_message(run.io, summary)
-    if run.options.yes or not is_interactive(run.io):
+    emit.write_message(run.io, summary)
+    if run.options.yes or not emit.is_interactive(run.io):
         return True
     groups = "1 group" if count == 1 else f"{count} groups"
-    return confirm(run.io, preview, run.options, f"Write to {groups}?")
+    return emit.confirm(run.io, preview, run.options, f"Write to {groups}?")
 
 
 async def apply_with_progress(
-    run: Run,
+    run: command.Run,
     items: Sequence[ops.PlanItem],
     snapshot: ops.SnapshotWriter,
     on_result: ops.OnResult | None = None,
@@ -161,18 +148,16 @@ async def apply_with_progress(
         if not is_complete and snapshot.has_groups:
             run.progress.clear()
             undo = f"coterie groups undo {snapshot.snapshot_id} --execute"
-            write_message(
+            emit.write_message(
                 run.io,
                 f"interrupted after {done} of {len(items)} groups; to undo: {undo}",
             )
     return results
 
 
-async def open_snapshot(run: Run, plan_id: str = "") -> ops.SnapshotWriter:
+async def open_snapshot(run: command.Run, plan_id: str = "") -> ops.SnapshotWriter:
     """Return the writer of the snapshot of this run."""
-    from coterie.operations import snapshots
-
-    return await snapshots.open_snapshot(
+    return await ops.open_snapshot(
         run.admin,
         snapshot_directory(run.options),
         command=f"coterie {run.options.command}",

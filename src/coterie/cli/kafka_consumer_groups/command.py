@@ -11,15 +11,11 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from coterie.cli.kafka_consumer_groups.command_line import (
-    CommandLine,
-    UsageError,
-    check_actions,
-    check_combinations,
-    parse,
-)
+from coterie import client
+from coterie.cli import connect
+from coterie.cli.kafka_consumer_groups import command_line
 from coterie.cli.kafka_consumer_groups.options import TIMEOUT_MS, usage
 from coterie.cli.kafka_consumer_groups.report import (
     Report,
@@ -28,11 +24,11 @@ from coterie.cli.kafka_consumer_groups.report import (
     refusal,
     warning,
 )
+from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
+from coterie.cli.output.emit import write
+from coterie.cli.output.outcome import printable
 from coterie.errors import CoterieError, SettingError
 from coterie.java import re2j_description
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
 
 _NO_EXECUTE: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version "
@@ -55,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> Report:
     report = Report()
     try:
-        line = parse(words)
+        line = command_line.parse(words)
         if line.has("help"):
             return output(usage())
         if not words:
@@ -64,16 +60,16 @@ def _run(words: Sequence[str]) -> Report:
             from importlib.metadata import version
 
             return output(f"{version('coterie')}\n")
-        check_actions(line)
+        command_line.check_actions(line)
         if line.has("reset-offsets") and not line.has("dry-run", "execute"):
             report = warning(_NO_EXECUTE)
-        check_combinations(line)
+        command_line.check_combinations(line)
         return report + _run_action(line)
-    except UsageError as failure:
+    except command_line.UsageError as failure:
         return report + refusal(f"{failure}\n\n{usage()}")
 
 
-def _run_action(line: CommandLine) -> Report:
+def _run_action(line: command_line.CommandLine) -> Report:
     """Run the action of a valid command line. Raises UsageError."""
     try:
         if line.has("validate-regex"):
@@ -81,7 +77,7 @@ def _run_action(line: CommandLine) -> Report:
         import asyncio
 
         return asyncio.run(_run_with_client(line))
-    except UsageError:
+    except command_line.UsageError:
         raise
     except SettingError as failure:
         return refusal(f"{failure}\n")
@@ -89,10 +85,8 @@ def _run_action(line: CommandLine) -> Report:
         return error(f"Executing consumer group command failed due to {failure}")
 
 
-async def _run_with_client(line: CommandLine) -> Report:
+async def _run_with_client(line: command_line.CommandLine) -> Report:
     """Run the action of a command line with a client of its cluster."""
-    from coterie.cli import connect
-
     action = _action(line)
     connection = argparse.Namespace(
         bootstrap_server=line.one("bootstrap-server"),
@@ -108,8 +102,8 @@ async def _run_with_client(line: CommandLine) -> Report:
 
 
 def _action(
-    line: CommandLine,
-) -> Callable[[AdminClient, CommandLine], Awaitable[Report]]:
+    line: command_line.CommandLine,
+) -> Callable[[client.AdminClient, command_line.CommandLine], Awaitable[Report]]:
     from coterie.cli.kafka_consumer_groups import delete, describe, reset, tables
 
     if line.has("list"):
@@ -144,10 +138,6 @@ def validate_regex(text: str) -> Report:
 
 def _print(report: Report) -> None:
     """Print the parts in order, so that a terminal shows both streams as one text."""
-    from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
-    from coterie.cli.output.emit import write
-    from coterie.cli.output.outcome import printable
-
     for is_stderr, parts in groupby(report.parts, key=lambda part: part.is_stderr):
         stream = sys.stderr if is_stderr else sys.stdout
         texts = (part.text for part in parts)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coterie import operations as ops
 from coterie.cli.kafka_consumer_groups.options import (
     ACTIONS,
     BY_NAME,
@@ -16,7 +17,6 @@ from coterie.cli.kafka_consumer_groups.options import (
     Takes,
 )
 from coterie.errors import SettingError
-from coterie.operations.selection import TopicSelector
 
 _PARTITION_MAX: Final = 2**31 - 1
 _GROUP_OPTIONS: Final = ("group", "all-groups")
@@ -247,7 +247,7 @@ def _names(options: Iterable[str]) -> str:
     return ", ".join(f"[{option}]" for option in options)
 
 
-def selectors(line: CommandLine) -> tuple[TopicSelector, ...]:
+def selectors(line: CommandLine) -> tuple[ops.TopicSelector, ...]:
     """Return the topics of `--topic t` and `--topic t:0,1,2`. Raises UsageError.
 
     The messages are those of kafka-consumer-groups.sh (C-64).
@@ -255,9 +255,9 @@ def selectors(line: CommandLine) -> tuple[TopicSelector, ...]:
     return tuple(_read_topic(text) for text in line.given.get("topic", ()))
 
 
-def _read_topic(text: str) -> TopicSelector:
+def _read_topic(text: str) -> ops.TopicSelector:
     if ":" not in text:
-        return TopicSelector(text)
+        return ops.TopicSelector(text)
     parts = text.split(":")
     if len(parts) != 2 or not all(parts):
         raise UsageError(
@@ -270,4 +270,4 @@ def _read_topic(text: str) -> TopicSelector:
             raise UsageError(
                 f"Invalid partition '{number}' specified in topic arg '{text}'"
             )
-    return TopicSelector(topic, tuple(sorted({int(number) for number in numbers})))
+    return ops.TopicSelector(topic, tuple(sorted({int(number) for number in numbers})))

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coterie import client
+from coterie import operations as ops
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import CommandLine, selectors
 from coterie.cli.kafka_consumer_groups.describe import selected_groups
 from coterie.cli.kafka_consumer_groups.java import as_exception, message_of
 from coterie.cli.kafka_consumer_groups.report import Report, error, output
 from coterie.cli.kafka_consumer_groups.tables import StatusRow
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError
-from coterie.operations.selection import resolve_partitions
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -34,7 +33,7 @@ _PARTITION_ERRORS: Final = {
 }
 
 
-async def delete_groups(admin: AdminClient, line: CommandLine) -> Report:
+async def delete_groups(admin: client.AdminClient, line: CommandLine) -> Report:
     """Run `--delete`: each group has its own outcome (D-40..D-43)."""
     group_ids, report = await selected_groups(admin, line)
     if line.has("dry-run"):
@@ -61,8 +60,8 @@ async def delete_groups(admin: AdminClient, line: CommandLine) -> Report:
 
 
 async def _expected_results(
-    admin: AdminClient, group_ids: Iterable[GroupId]
-) -> Results[GroupId, None]:
+    admin: client.AdminClient, group_ids: Iterable[GroupId]
+) -> client.Results[GroupId, None]:
     """Return the results to expect from the states of the groups."""
     described = await admin.groups.describe(group_ids)
     active = [each for each in described.values.values() if each.state.is_active]
@@ -71,10 +70,10 @@ async def _expected_results(
         for each in active
     }
     deletable = dict.fromkeys(each for each in described.values if each not in refused)
-    return Results(deletable, {**described.errors, **refused})
+    return client.Results(deletable, {**described.errors, **refused})
 
 
-def _group_errors(results: Results[GroupId, None], what: str) -> Report:
+def _group_errors(results: client.Results[GroupId, None], what: str) -> Report:
     lines = (
         f"* Group '{each}' {what} due to: {as_exception(results.errors[each])}\n"
         for each in sorted(results.errors)
@@ -86,22 +85,22 @@ def _quote(group_ids: Iterable[GroupId]) -> str:
     return ", ".join(f"'{each}'" for each in sorted(group_ids))
 
 
-async def delete_offsets(admin: AdminClient, line: CommandLine) -> Report:
+async def delete_offsets(admin: client.AdminClient, line: CommandLine) -> Report:
     """Run `--delete-offsets`: of one group, by topic or partition (C-65, D-45)."""
     (group_id,) = line.all("group")
-    resolved = await resolve_partitions(admin, selectors(line))
+    resolved = await ops.resolve_partitions(admin, selectors(line))
     unknown = {TopicPartition(topic, -1): each for topic, each in resolved.errors}
     if line.has("dry-run"):
-        expected = Results(dict.fromkeys(resolved.partitions), unknown)
+        expected = client.Results(dict.fromkeys(resolved.partitions), unknown)
         return output("Dry run: nothing is deleted.\n") + _status_table(expected)
     try:
         results = await admin.group_offsets.delete(group_id, resolved.partitions)
     except CoterieError as failure:
         everything = dict.fromkeys(resolved.partitions, failure)
         everything |= unknown
-        return _headline(failure) + _status_table(Results({}, everything))
+        return _headline(failure) + _status_table(client.Results({}, everything))
     errors: Mapping[TopicPartition, CoterieError] = {**results.errors, **unknown}
-    table = _status_table(Results(results.values, errors))
+    table = _status_table(client.Results(results.values, errors))
     if errors:
         return _headline(next(iter(errors.values()))) + table
     headline = f"Request succeeded for deleting offsets from group {group_id}.\n"
@@ -120,7 +119,7 @@ def _headline(failure: CoterieError) -> Report:
     return error(text, on_stdout=True)
 
 
-def _status_table(results: Results[TopicPartition, None]) -> Report:
+def _status_table(results: client.Results[TopicPartition, None]) -> Report:
     rows = [StatusRow(*partition, "Successful") for partition in results.values]
     rows += [
         StatusRow(*partition, f"Error: {as_exception(each)}")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, cast
 
+from coterie import client
+from coterie import operations as ops
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import (
     CommandLine,
@@ -18,30 +20,19 @@ from coterie.cli.kafka_consumer_groups.command_line import (
 )
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
 from coterie.cli.kafka_consumer_groups.tables import MISSING, OffsetRow
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.group_calls import Groups
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupListing,
-    GroupState,
-    GroupType,
-)
-from coterie.client.admin.results import Progress, Results
 from coterie.errors import ApiError, CoterieError
-from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
-from coterie.operations.selection import TopicSelector
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
-_TYPES: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
+_TYPES: Final = (client.GroupType.CLASSIC, client.GroupType.CONSUMER)
 _STATES: Final = (
-    GroupState.PREPARING_REBALANCE,
-    GroupState.COMPLETING_REBALANCE,
-    GroupState.STABLE,
-    GroupState.DEAD,
-    GroupState.EMPTY,
-    GroupState.ASSIGNING,
-    GroupState.RECONCILING,
+    client.GroupState.PREPARING_REBALANCE,
+    client.GroupState.COMPLETING_REBALANCE,
+    client.GroupState.STABLE,
+    client.GroupState.DEAD,
+    client.GroupState.EMPTY,
+    client.GroupState.ASSIGNING,
+    client.GroupState.RECONCILING,
 )
 _PROTOCOL_TYPES: Final = {"", "consumer"}
 
@@ -50,7 +41,7 @@ class NotAConsumerGroup(ApiError):
     """The error GROUP_ID_NOT_FOUND for a group of a type that this command does not
     have, as brokers return it in ConsumerGroupDescribe."""
 
-    def __init__(self, group: GroupDescription) -> None:
+    def __init__(self, group: client.GroupDescription) -> None:
         super().__init__(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group '{group.group_id}' is a {group.type.value} group, not a consumer "
@@ -62,35 +53,38 @@ class _ConsumerGroups:
     """Calls to which share groups and streams groups do not exist, as in Kafka's own
     tool; the others are those of the admin client."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: client.Groups) -> None:
         self._groups = groups
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._groups, name)
 
     async def describe(
-        self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
-    ) -> Results[GroupId, GroupDescription]:
+        self, group_ids: Iterable[GroupId], *, progress: client.Progress | None = None
+    ) -> client.Results[GroupId, client.GroupDescription]:
         """Describe groups of consumers; others have the error NotAConsumerGroup."""
         described = await self._groups.describe(group_ids, progress=progress)
-        values, errors = dict[GroupId, GroupDescription](), dict(described.errors)
+        values, errors = (
+            dict[GroupId, client.GroupDescription](),
+            dict(described.errors),
+        )
         for group in described.values.values():
             if group.type in _TYPES:
                 values[group.group_id] = group
             else:
                 errors[group.group_id] = NotAConsumerGroup(group)
-        return Results(values, errors)
+        return client.Results(values, errors)
 
 
-def as_consumer_groups(admin: AdminClient) -> AdminClient:
+def as_consumer_groups(admin: client.AdminClient) -> client.AdminClient:
     """Return a client to which groups of other types do not exist."""
     narrowed = copy(admin)
-    narrowed.groups = cast("Groups", _ConsumerGroups(admin.groups))
+    narrowed.groups = cast("client.Groups", _ConsumerGroups(admin.groups))
     return narrowed
 
 
 async def other_types(
-    admin: AdminClient, group_ids: Iterable[GroupId]
+    admin: client.AdminClient, group_ids: Iterable[GroupId]
 ) -> Mapping[GroupId, CoterieError]:
     """Return the errors of groups of other types. Kafka's tool treats them as groups
     that do not exist, so that it plans the reset of a share group."""
@@ -103,10 +97,10 @@ async def other_types(
 
 
 async def list_consumer_groups(
-    admin: AdminClient,
-    states: Collection[GroupState] = (),
-    types: Collection[GroupType] = (),
-) -> tuple[list[GroupListing], Report]:
+    admin: client.AdminClient,
+    states: Collection[client.GroupState] = (),
+    types: Collection[client.GroupType] = (),
+) -> tuple[list[client.GroupListing], Report]:
     """Return the consumer groups of the cluster, and errors of brokers.
 
     Share groups, streams groups and groups of other protocol types, such as those of
@@ -126,7 +120,7 @@ async def list_consumer_groups(
 
 
 async def selected_groups(
-    admin: AdminClient, line: CommandLine
+    admin: client.AdminClient, line: CommandLine
 ) -> tuple[tuple[GroupId, ...], Report]:
     """Return the groups of `--group`, or with `--all-groups` all consumer groups."""
     if not line.has("all-groups"):
@@ -135,7 +129,7 @@ async def selected_groups(
     return tuple(each.group_id for each in groups), report
 
 
-async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
+async def list_groups(admin: client.AdminClient, line: CommandLine) -> Report:
     """Run `--list`: ids, or with `--type` and `--state` columns and filters."""
     groups, report = await list_consumer_groups(
         admin, wanted_states(line), wanted_types(line)
@@ -148,20 +142,20 @@ async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
     return report + output(tables.group_list(groups, **columns))
 
 
-def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
+def wanted_states(line: CommandLine) -> tuple[client.GroupState, ...]:
     """Return the states of `--state`, in any case (C-47). Raises UsageError."""
     text = line.one("state") or ""
-    states = [GroupState.read(each.strip()) for each in _words(text)]
+    states = [client.GroupState.read(each.strip()) for each in _words(text)]
     if not set(states) <= set(_STATES):
         valid = ", ".join(each.value for each in _STATES)
         raise UsageError(f"Invalid state list '{text}'. Valid states are: {valid}")
     return tuple(dict.fromkeys(states))
 
 
-def wanted_types(line: CommandLine) -> tuple[GroupType, ...]:
+def wanted_types(line: CommandLine) -> tuple[client.GroupType, ...]:
     """Return the types of `--type`, in any case (C-47). Raises UsageError."""
     text = line.one("type") or ""
-    types = [GroupType.read(each.strip()) for each in _words(text)]
+    types = [client.GroupType.read(each.strip()) for each in _words(text)]
     if not set(types) <= set(_TYPES):
         valid = ", ".join(each.value.capitalize() for each in _TYPES)
         raise UsageError(f"Invalid types list '{text}'. Valid types are: {valid}")
@@ -175,9 +169,9 @@ def _words(text: str) -> list[str]:
 
 
 async def describe_each(
-    admin: AdminClient,
+    admin: client.AdminClient,
     line: CommandLine,
-    table: Callable[[GroupDescription], str],
+    table: Callable[[client.GroupDescription], str],
 ) -> Report:
     """Run `--describe` with --members or --state: a table for each group, by name."""
     group_ids, report = await selected_groups(admin, line)
@@ -188,31 +182,31 @@ async def describe_each(
             reports.append(_no_table(group_id, failure))
             continue
         group = described.values[group_id]
-        if group.state is GroupState.DEAD:
+        if group.state is client.GroupState.DEAD:
             reports.append(_dead(group_id))
         else:
             reports.append(_state_notice(group) + output(table(group)))
     return Report.of(reports)
 
 
-async def describe_offsets(admin: AdminClient, line: CommandLine) -> Report:
+async def describe_offsets(admin: client.AdminClient, line: CommandLine) -> Report:
     """Run `--describe`, with or without `--offsets`."""
     chosen = selectors(line)
     group_ids, report = await selected_groups(admin, line)
     topics = {each.topic for each in chosen} or None
-    lags = await group_lag(admin, sorted(group_ids), topics=topics)
+    lags = await ops.group_lag(admin, sorted(group_ids), topics=topics)
     each_group = (_describe_lag(group, chosen, line) for group in lags.groups)
     return Report.of((report, *each_group))
 
 
 def _describe_lag(
-    group: GroupLag, chosen: Sequence[TopicSelector], line: CommandLine
+    group: ops.GroupLag, chosen: Sequence[ops.TopicSelector], line: CommandLine
 ) -> Report:
     """Return the notices, warnings and table of one group."""
     if group.description is None or group.error is not None:
         assert group.error is not None, "a group has a description or an error"
         return _no_table(group.group_id, group.error)
-    if group.description.state is GroupState.DEAD:
+    if group.description.state is client.GroupState.DEAD:
         return _dead(group.group_id)
     rows = [row for row in group.rows if _is_shown(row, chosen)]
     table = tables.offsets(map(_offset_row, rows), verbose=line.has("verbose"))
@@ -222,7 +216,7 @@ def _describe_lag(
     )
 
 
-def _is_shown(row: PartitionLag, chosen: Sequence[TopicSelector]) -> bool:
+def _is_shown(row: ops.PartitionLag, chosen: Sequence[ops.TopicSelector]) -> bool:
     # A member without partitions has a row here (A-72), but not in
     # kafka-consumer-groups.sh.
     if row.topic is None:
@@ -234,7 +228,7 @@ def _is_shown(row: PartitionLag, chosen: Sequence[TopicSelector]) -> bool:
     )
 
 
-def _offset_row(row: PartitionLag) -> OffsetRow:
+def _offset_row(row: ops.PartitionLag) -> OffsetRow:
     # A partition without an owner has hyphens; an owner's unknown value stays None.
     without_owner = MISSING if row.member_id is None else None
     commit = row.committed
@@ -252,18 +246,18 @@ def _offset_row(row: PartitionLag) -> OffsetRow:
     )
 
 
-def _row_warning(row: PartitionLag) -> Report:
+def _row_warning(row: ops.PartitionLag) -> Report:
     """Return the error of a row, or a warning about a commit outside the log."""
     place = f"{row.topic}-{row.partition}"
     if row.error is not None:
         return error(f"Consumer group '{row.group_id}', {place}: {row.error}")
     if row.committed is None:
         return Report()
-    if row.lag_status is LagStatus.BELOW_START:
+    if row.lag_status is ops.LagStatus.BELOW_START:
         reason = (
             f"but its log starts at {row.log_start}: the records between are deleted"
         )
-    elif row.lag_status is LagStatus.BEYOND_END:
+    elif row.lag_status is ops.LagStatus.BEYOND_END:
         reason = f"but its log ends at {row.log_end}"
     else:
         return Report()
@@ -273,13 +267,13 @@ def _row_warning(row: PartitionLag) -> Report:
     )
 
 
-def _state_notice(group: GroupDescription) -> Report:
+def _state_notice(group: client.GroupDescription) -> Report:
     """Return the notice about a group's state, printed before its table (A-74)."""
-    if group.state is GroupState.EMPTY:
+    if group.state is client.GroupState.EMPTY:
         return warning(f"\nConsumer group '{group.group_id}' has no active members.")
     if group.state.is_rebalancing:
         return warning(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.")
-    if group.state is not GroupState.STABLE:
+    if group.state is not client.GroupState.STABLE:
         return error(
             f"Expected a valid consumer group state, but found '{group.state.value}'."
         )

@@ -13,10 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupListing,
-)
+from coterie import client
 from coterie.types import GroupId, LogOffset, TopicPartition
 
 MISSING: Final = "-"
@@ -114,7 +111,7 @@ _LEADER_EPOCH: Final = OffsetRow._fields.index("leader_epoch")
 
 
 def group_list(
-    groups: Sequence[GroupListing], *, with_type: bool, with_state: bool
+    groups: Sequence[client.GroupListing], *, with_type: bool, with_state: bool
 ) -> str:
     """Return the table of `--list` with `--type`, `--state` or both (E29-06)."""
     widest = max((length(each.group_id) for each in groups), default=0)
@@ -142,7 +139,7 @@ def offsets(rows: Iterable[OffsetRow], *, verbose: bool = False) -> str:
     return _after_blank_line(columns, lines)
 
 
-def members(group: GroupDescription, *, verbose: bool = False) -> str:
+def members(group: client.GroupDescription, *, verbose: bool = False) -> str:
     """Return the table of `--describe --members` of one group (C-42, C-51)."""
     has_instances = any(each.instance_id for each in group.members)
     columns = [
@@ -203,7 +200,7 @@ def assigned(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(sorted(topics)) or MISSING
 
 
-def state(group: GroupDescription, *, verbose: bool = False) -> str:
+def state(group: client.GroupDescription, *, verbose: bool = False) -> str:
     """Return the table of `--describe --state` of one group (C-44)."""
     node = group.coordinator
     columns = [

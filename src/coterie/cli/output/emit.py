@@ -13,18 +13,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, TextIO
 
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    failure_lines,
-    printable,
-)
+from coterie.cli.output import outcome as out
 from coterie.cli.output.tables import encodable, text_table
 from coterie.errors import OutputError, SettingError
 
@@ -38,14 +31,18 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
 class CommandIO:
     """The streams that a command writes to, and its clock."""
 
-    stdout: TextIO = field(default_factory=lambda: sys.stdout)
-    stderr: TextIO = field(default_factory=lambda: sys.stderr)
-    # A lambda, so that a test can replace `wall_clock` in this module.
-    clock: Callable[[], datetime] = field(default_factory=lambda: wall_clock)
+    def __init__(
+        self,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.stdout = sys.stdout if stdout is None else stdout
+        self.stderr = sys.stderr if stderr is None else stderr
+        self.clock = wall_clock if clock is None else clock
 
     def now_ms(self) -> int:
         """Return the current time in milliseconds since 1970."""
@@ -53,17 +50,17 @@ class CommandIO:
 
 
 def emit(
-    outcome: Outcome, options: argparse.Namespace, io: CommandIO | None = None
+    outcome: out.Outcome, options: argparse.Namespace, io: CommandIO | None = None
 ) -> int:
     """Write the outcome in the format of `options.output`; return the exit code."""
     io = io or CommandIO()
     write(io.stdout, render(outcome, options, io))
-    write(io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
+    write(io.stderr, [f"{out.printable(line)}\n" for line in stderr_lines(outcome)])
     return int(outcome.exit_code)
 
 
 def render(
-    outcome: Outcome,
+    outcome: out.Outcome,
     options: argparse.Namespace,
     io: CommandIO,
     *,
@@ -100,7 +97,7 @@ def render(
     return table_text(columns, outcome.items, options, io.stdout, has_header=has_header)
 
 
-def check_columns(outcome: Outcome, options: argparse.Namespace) -> None:
+def check_columns(outcome: out.Outcome, options: argparse.Namespace) -> None:
     """Raise SettingError for --columns that the result does not have.
 
     A command that writes calls this before it writes.
@@ -116,8 +113,8 @@ def check_columns(outcome: Outcome, options: argparse.Namespace) -> None:
 
 
 def table_text(
-    columns: Sequence[Column],
-    items: Sequence[Item],
+    columns: Sequence[out.Column],
+    items: Sequence[out.Item],
     options: argparse.Namespace,
     stream: TextIO,
     *,
@@ -147,7 +144,9 @@ def table_text(
     return [table]
 
 
-def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
+def visible_columns(
+    outcome: out.Outcome, options: argparse.Namespace
+) -> list[out.Column]:
     """Return the columns that a table shows: those of --columns, or all that are not
     wide, or with --wide all. Raises SettingError."""
     if names := getattr(options, "columns", None):
@@ -156,14 +155,14 @@ def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Colum
     return [each for each in outcome.columns if is_wide or not each.is_wide]
 
 
-def chosen_columns(outcome: Outcome, names: str) -> list[Column]:
+def chosen_columns(outcome: out.Outcome, names: str) -> list[out.Column]:
     """Return the columns of --columns, named by their titles or keys. Raises
     SettingError."""
     if not outcome.columns:  # The run failed before it had a table.
         return []
     known = {each.key.lower(): each for each in outcome.columns}
     known |= {each.title.lower(): each for each in outcome.columns}
-    chosen: list[Column] = []
+    chosen: list[out.Column] = []
     for name in names.split(","):
         column = known.get(name.strip().lower())
         if column is None:
@@ -176,9 +175,9 @@ def chosen_columns(outcome: Outcome, names: str) -> list[Column]:
     return chosen
 
 
-def stderr_lines(outcome: Outcome) -> list[str]:
+def stderr_lines(outcome: out.Outcome) -> list[str]:
     """Return the notes, the failures without a row and the counts, one line each."""
-    errors = failure_lines(outcome.failures)
+    errors = out.failure_lines(outcome.failures)
     lines = [*outcome.notes, *(f"error: {each}" for each in errors)]
     if failed := outcome.failed:
         unit = f" ({outcome.units})" if outcome.units else ""
@@ -230,7 +229,7 @@ def _join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 
 def write_message(io: CommandIO, sentence: str) -> None:
     """Write a sentence to stderr at once."""
-    write(io.stderr, [f"{printable(sentence)}\n"])
+    write(io.stderr, [f"{out.printable(sentence)}\n"])
 
 
 def is_interactive(io: CommandIO) -> bool:
@@ -239,7 +238,7 @@ def is_interactive(io: CommandIO) -> bool:
 
 
 def confirm(
-    io: CommandIO, preview: Outcome, options: argparse.Namespace, question: str
+    io: CommandIO, preview: out.Outcome, options: argparse.Namespace, question: str
 ) -> bool:
     """Show the pending changes and ask for confirmation; only "y" and "yes" confirm.
     Raises KeyboardInterrupt for Ctrl-C.
@@ -248,7 +247,7 @@ def confirm(
     """
     columns = visible_columns(preview, options)
     write(io.stderr, table_text(columns, preview.items, options, io.stderr))
-    write(io.stderr, [f"{printable(question)} [y/N] "])
+    write(io.stderr, [f"{out.printable(question)} [y/N] "])
     # The handler of asyncio would only cancel the task, which waits in this call.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

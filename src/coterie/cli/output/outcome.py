@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
 from coterie.errors import ApiError, CoterieError
 
@@ -52,8 +52,7 @@ class Role(Enum):
     """Sentences: broken at spaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table."""
 
     key: str
@@ -69,8 +68,7 @@ class Column:
     stays, but a wide one is left out before all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """An error reported outside the rows, with its subject, such as a group or file."""
 
     kind: str
@@ -102,8 +100,7 @@ class Failure:
         return f"{self.kind} {name}: {self.code}: {message}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result that a command returns to be written by `emit`.
 
     A failed item has its error under the key "error" (`error_item`). Failures without
@@ -115,9 +112,9 @@ class Outcome:
     columns: tuple[Column, ...]
     items: tuple[Item, ...]
     failures: tuple[Failure, ...] = ()
-    summary: Mapping[str, Json] = field(default_factory=dict)
+    summary: Mapping[str, Json] = MappingProxyType({})
     cluster_id: str | None = None
-    context: Mapping[str, Json] = field(default_factory=dict)
+    context: Mapping[str, Json] = MappingProxyType({})
     """Further keys of the envelope, such as the source of the items."""
     schema_version: int = 1
     notes: tuple[str, ...] = ()

@@ -29,8 +29,8 @@ def text_table(
     titles = [column.title for column in columns]
     right = [is_number(column, items) for column in columns]
     widths = [
-        max(cells(title), _usual_width([row[at] for row in rows]))
-        for at, title in enumerate(titles)
+        max(cells(title), _usual_width([row[index] for row in rows]))
+        for index, title in enumerate(titles)
     ]
     return "".join(
         _GAP.join(map(align, row, widths, right)).rstrip() + "\n"

@@ -17,20 +17,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 from typing import Final, NamedTuple, Self, TextIO
 
+from coterie.cli.output import tables
 from coterie.cli.output.outcome import Column, Item, Role
-from coterie.cli.output.tables import (
-    align,
-    cell_texts,
-    cells,
-    cells_of_each,
-    encodable,
-    is_number,
-)
 
 BOLD: Final = "\x1b[1m"
 RED: Final = "\x1b[31m"
@@ -71,8 +63,7 @@ class TerminalTable(NamedTuple):
     """The titles of columns that had no space."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(NamedTuple):
     """A column with its cells, and the widths that it can take."""
 
     column: Column
@@ -90,32 +81,32 @@ class _Lane:
     @classmethod
     def of(cls, column: Column, texts: Sequence[str], is_right: bool) -> Self:
         """Return the column with its natural width."""
-        sizes = [cells(each) for each in texts]
-        widest = max([cells(column.title), *sizes])
+        sizes = [tables.cells(each) for each in texts]
+        widest = max([tables.cells(column.title), *sizes])
         return cls(column, (column.title,), texts, sizes, is_right, widest, widest)
 
     @property
     def title_width(self) -> int:
-        return max(map(cells, self.title))
+        return max(map(tables.cells, self.title))
 
     def with_broken_title(self) -> _Lane:
         first, hyphen, last = self.column.title.rpartition("-")
         title = (first + hyphen, last) if hyphen else (self.column.title,)
-        widest = max([*map(cells, title), *self.sizes])
-        return replace(self, title=title, widest=widest, least=widest)
+        widest = max([*map(tables.cells, title), *self.sizes])
+        return self._replace(title=title, widest=widest, least=widest)
 
     def flexible(self) -> _Lane:
         """Return the column with less than its natural width where its role allows."""
         least = {Role.ID: _ID_LEAST, Role.TEXT: _TEXT_LEAST}.get(self.column.role)
         if least is None:
             return self
-        return replace(self, least=min(self.widest, max(least, self.title_width)))
+        return self._replace(least=min(self.widest, max(least, self.title_width)))
 
     def limited(self, limit: int) -> _Lane:
         """Return the column with a width that longer cells exceed."""
         fitting = (each for each in self.sizes if each <= limit)
         widest = max(self.title_width, max(fitting, default=0))
-        return replace(self, widest=widest, least=min(self.least, widest))
+        return self._replace(widest=widest, least=min(self.least, widest))
 
     def usual(self, width: int) -> _Lane:
         """Return an identity without room for the cells that are much longer than the
@@ -153,7 +144,7 @@ def terminal_table(
     """
     if fit is Fit.ALL_TEXT:
         columns = [
-            replace(each, role=Role.VALUE) if each.role is Role.ID else each
+            each._replace(role=Role.VALUE) if each.role is Role.ID else each
             for each in columns
         ]
     table = lay_out(columns, items, width, encoding)
@@ -200,24 +191,24 @@ def lay_out(
     encoding: str | None = None,
 ) -> TerminalTable:
     """Return a table that is at most `width` cells wide, where this is possible."""
-    rows = cell_texts(columns, items, encoding)
+    rows = tables.cell_texts(columns, items, encoding)
     lanes = [
         _Lane.of(
-            _as_identity(column) if at == 0 else column,
-            [row[at] for row in rows],
-            is_number(column, items),
+            _as_identity(column) if index == 0 else column,
+            [row[index] for row in rows],
+            tables.is_number(column, items),
         )
-        for at, column in enumerate(columns)
+        for index, column in enumerate(columns)
     ]
     lanes, left_out = _fitted(lanes, width)
     widths = _narrowed(lanes, width)
-    ellipsis = encodable("…", encoding)
+    ellipsis = tables.encodable("…", encoding)
     ellipsis = ellipsis if len(ellipsis) == 1 else "..."
     rows_of_lines = []
     above: list[str] = []
-    for at in range(len(items)):
-        before, above = above, _identities_above(lanes, widths, at)
-        lines = _row_lines(lanes, widths, at, len(above), ellipsis)
+    for index in range(len(items)):
+        before, above = above, _identities_above(lanes, widths, index)
+        lines = _row_lines(lanes, widths, index, len(above), ellipsis)
         if above != before:
             lines = [*_lines_above(lanes, widths, above, width), *lines]
         rows_of_lines.append(lines)
@@ -226,7 +217,7 @@ def lay_out(
 
 def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
     titles = [
-        (lane.column.title,) if cells(lane.column.title) <= width else lane.title
+        (lane.column.title,) if tables.cells(lane.column.title) <= width else lane.title
         for lane, width in zip(lanes, widths, strict=True)
     ]
     height = max(map(len, titles))
@@ -236,7 +227,7 @@ def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
 
 def _as_identity(column: Column) -> Column:
     """Return the first column, which names the row where no other column does."""
-    return column if column.role is Role.ID else replace(column, role=Role.IDENTITY)
+    return column if column.role is Role.ID else column._replace(role=Role.IDENTITY)
 
 
 def _needed(lanes: Sequence[_Lane]) -> int:
@@ -276,9 +267,11 @@ def _fitted(lanes: Sequence[_Lane], width: int) -> tuple[list[_Lane], tuple[str,
 def _droppable(columns: Sequence[Column]) -> list[Column]:
     """Return the columns that may be left out, the first to go first."""
     found = [
-        (0 if column.is_wide and not column.drop else 1, column.drop, -at, column)
-        for at, column in enumerate(columns)
-        if at and column.role is not Role.IDENTITY and (column.drop or column.is_wide)
+        (0 if column.is_wide and not column.drop else 1, column.drop, -index, column)
+        for index, column in enumerate(columns)
+        if index
+        and column.role is not Role.IDENTITY
+        and (column.drop or column.is_wide)
     ]
     return [each[-1] for each in sorted(found, key=lambda each: each[:3])]
 
@@ -287,7 +280,7 @@ def _with_identities_above(lanes: Sequence[_Lane], width: int) -> list[_Lane]:
     """Return the columns with identities narrowed, the widest first, until all fit."""
     fitted = list(lanes)
     while (excess := _needed(fitted) - width) > 0:
-        at, wide = max(
+        index, wide = max(
             enumerate(fitted),
             key=lambda each: (
                 each[1].column.role is Role.IDENTITY,
@@ -296,7 +289,7 @@ def _with_identities_above(lanes: Sequence[_Lane], width: int) -> list[_Lane]:
         )
         if wide.column.role is not Role.IDENTITY or wide.least <= wide.title_width:
             break
-        fitted[at] = wide.limited(max(wide.title_width, wide.least - excess))
+        fitted[index] = wide.limited(max(wide.title_width, wide.least - excess))
     return fitted
 
 
@@ -305,27 +298,29 @@ def _narrowed(lanes: Sequence[_Lane], width: int) -> list[int]:
     widths = [each.widest for each in lanes]
     available = width - len(_GAP) * (len(lanes) - 1)
     while sum(widths) > available:
-        wide = [at for at, each in enumerate(lanes) if widths[at] > each.least]
+        wide = [index for index, each in enumerate(lanes) if widths[index] > each.least]
         if not wide:
             break
         widths[max(wide, key=widths.__getitem__)] -= 1
-    for at, lane in enumerate(lanes):
+    for index, lane in enumerate(lanes):
         if lane.column.role is Role.TEXT:
-            parts = (part for each in lane.texts for part in wrapped(each, widths[at]))
-            widths[at] = max(lane.title_width, *map(cells, parts))
+            parts = (
+                part for each in lane.texts for part in wrapped(each, widths[index])
+            )
+            widths[index] = max(lane.title_width, *map(tables.cells, parts))
     return widths
 
 
 def _identities_above(
-    lanes: Sequence[_Lane], widths: Sequence[int], at: int
+    lanes: Sequence[_Lane], widths: Sequence[int], index: int
 ) -> list[str]:
     """Return the identities of a row up to the last one that is too long."""
     names: list[str] = []
     count = 0
     for lane, width in zip(lanes, widths, strict=True):
         if lane.column.role is Role.IDENTITY:
-            names.append(lane.texts[at])
-            count = len(names) if lane.sizes[at] > width else count
+            names.append(lane.texts[index])
+            count = len(names) if lane.sizes[index] > width else count
     return names[:count]
 
 
@@ -337,31 +332,31 @@ def _lines_above(
     Each begins in its column where it ends within the terminal, and else on the left.
     """
     lines = [""]
-    begins = [sum(widths[:at]) + len(_GAP) * at for at in range(len(lanes))]
+    begins = [sum(widths[:index]) + len(_GAP) * index for index in range(len(lanes))]
     identities = [
         x for x, each in enumerate(lanes) if each.column.role is Role.IDENTITY
     ]
-    for text, at in zip(names, identities, strict=False):
-        begin = begins[at]
-        is_taken = bool(lines[-1]) and cells(lines[-1] + _GAP) > begin
-        if is_taken or begin + cells(text) > width:
+    for text, index in zip(names, identities, strict=False):
+        begin = begins[index]
+        is_taken = bool(lines[-1]) and tables.cells(lines[-1] + _GAP) > begin
+        if is_taken or begin + tables.cells(text) > width:
             lines.append("")
-            begin = min(begin, max(len(_GAP) * bool(begin), width - cells(text)))
-        lines[-1] = align(lines[-1], begin, False) + text
+            begin = min(begin, max(len(_GAP) * bool(begin), width - tables.cells(text)))
+        lines[-1] = tables.align(lines[-1], begin, False) + text
     return [each for each in lines if each]
 
 
 def _row_lines(
     lanes: Sequence[_Lane],
     widths: Sequence[int],
-    at: int,
+    index: int,
     names_above: int,
     ellipsis: str,
 ) -> list[str]:
     """Return the lines of a row without its first identities, which are above it."""
     row: list[Sequence[str]] = []
     for lane, width in zip(lanes, widths, strict=True):
-        text = lane.texts[at]
+        text = lane.texts[index]
         role = lane.column.role
         if role is Role.IDENTITY and names_above:
             names_above -= 1
@@ -377,7 +372,7 @@ def _lines(
 ) -> list[str]:
     """Return the lines of a row whose cells have one line or several."""
     return [
-        _GAP.join(map(align, line, widths, right)).rstrip()
+        _GAP.join(map(tables.align, line, widths, right)).rstrip()
         for line in zip_longest(*row, fillvalue="")
     ]
 
@@ -387,7 +382,7 @@ def shortened(text: str, width: int, ellipsis: str = "…") -> str:
 
     Two thirds are of the beginning; ids of one application differ at their ends.
     """
-    widths = cells_of_each(text)
+    widths = tables.cells_of_each(text)
     if sum(widths) <= width:
         return text
     tail = max(1, width // 3)
@@ -408,13 +403,13 @@ def shortened(text: str, width: int, ellipsis: str = "…") -> str:
 
 def wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces and inside words that are longer."""
-    if cells(text) <= width:
+    if tables.cells(text) <= width:
         return [text]
     lines = []
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
-        if cells(longer) <= width:
+        if tables.cells(longer) <= width:
             line = longer
             continue
         if line:
@@ -430,7 +425,7 @@ def folded(word: str, width: int) -> Iterator[str]:
     """
     part = ""
     for character in word:
-        if part and cells(part + character) > width:
+        if part and tables.cells(part + character) > width:
             yield part
             part = ""
         part += character
@@ -441,14 +436,14 @@ def _blocks(
     columns: Sequence[Column], items: Sequence[Item], encoding: str | None
 ) -> Iterable[str]:
     """Yield the lines of each row with a line for each column."""
-    titles = max(cells(each.title) for each in columns)
-    for at, (item, row) in enumerate(
-        zip(items, cell_texts(columns, items, encoding), strict=True)
+    titles = max(tables.cells(each.title) for each in columns)
+    for index, (item, row) in enumerate(
+        zip(items, tables.cell_texts(columns, items, encoding), strict=True)
     ):
-        if at:
+        if index:
             yield ""
         for column, text in zip(columns, row, strict=True):
-            title = styled(align(column.title, titles, False), BOLD)
+            title = styled(tables.align(column.title, titles, False), BOLD)
             yield f"{title}{_GAP}{styled(text, row_style(item))}"
 
 

@@ -161,8 +161,6 @@ def _make_plan(
     version.
     """
     from coterie.cli.pipeline.tables import read_groups
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.snapshots import new_id
 
     ids = [row["group_id"] for row in candidates]
     groups = {row["group_id"]: row for row in read_groups(lake, "current_groups", ids)}
@@ -175,7 +173,7 @@ def _make_plan(
     )
     command = "coterie pipeline plan-stale"
     return ops.Plan(
-        new_id(io.clock()), utc_text(io.now_ms()), cluster_id, items, command
+        ops.new_id(io.clock()), ops.utc_text(io.now_ms()), cluster_id, items, command
     )
 
 
@@ -189,10 +187,8 @@ def plan_item(
     The arguments are the group's rows of `stale_group_candidates`, `current_groups`
     and `current_offsets`.
     """
-    from coterie.operations.plan_files import item_id_of
-
     group_id = candidate["group_id"]
-    item_id = item_id_of(ops.Action.DELETE_GROUP, group_id)
+    item_id = ops.item_id_of(ops.Action.DELETE_GROUP, group_id)
     assert item_id == candidate["plan_item_id"], "the table and the plan disagree"
     return ops.PlanItem(
         item_id,

@@ -31,7 +31,7 @@ from coterie.cli.output.outcome import (
     show_value,
 )
 from coterie.cli.pipeline.options import open_lake, read_time_ms
-from coterie.client.settings.collected import nearest
+from coterie.client.settings import nearest
 from coterie.errors import ApiError, LogError
 from coterie.pipeline.lake.query import TableQuery, run_query, timestamp
 from coterie.pipeline.tables.all_tables import TABLES

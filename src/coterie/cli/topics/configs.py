@@ -8,31 +8,19 @@ from functools import partial
 from typing import Final
 
 from coterie import client
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    Command,
-    Run,
-    add_execute_options,
-    run_on_cluster,
-)
-from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role, show_error
-from coterie.cli.topics.changes import TopicChange, TopicErrors, show_or_write
-from coterie.cli.topics.selection import (
-    add_config_option,
-    add_topic_options,
-    check_topic_options,
-    choose_topics,
-    read_configs,
-)
-from coterie.errors import SettingError
+from coterie.cli import command
+from coterie.cli.changes import Change, show_or_write
+from coterie.cli.output import outcome as out
+from coterie.cli.topics import selection
+from coterie.errors import CoterieError, SettingError
 from coterie.types import TopicName
 
 _HIDDEN: Final = "(hidden)"
 
 
 def _declare_show(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
-    add_config_option(parser, "NAME", "name of a configuration")
+    selection.add_topic_options(parser)
+    selection.add_config_option(parser, "NAME", "name of a configuration")
     parser.add_argument(
         "--defaults", action="store_true", help="also configurations with the default"
     )
@@ -40,14 +28,14 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 def show_configs(options: argparse.Namespace) -> int:
     """Show configurations of the selected topics. Raises SettingError."""
-    check_topic_options(options)
-    return run_on_cluster(options, _show_configs)
+    selection.check_topic_options(options)
+    return command.run_on_cluster(options, _show_configs)
 
 
-async def _show_configs(run: Run) -> Outcome:
+async def _show_configs(run: command.Run) -> out.Outcome:
     """Return a row for each configuration."""
     options = run.options
-    chosen = await choose_topics(run)
+    chosen = await selection.choose_topics(run)
     described = await run.admin.configs.describe(
         (
             client.ConfigResource(client.ConfigResourceType.TOPIC, each)
@@ -66,24 +54,24 @@ async def _show_configs(run: Run) -> Outcome:
         for entry in entries
         if has_defaults or not entry.is_default
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topic.config",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("config", "CONFIG", role=Role.IDENTITY),
-            Column("value", "VALUE", role=Role.TEXT),
-            Column("source", "SOURCE"),
-            Column("type", "TYPE", is_wide=True),
-            Column("read_only", "READ-ONLY", is_wide=True),
-            Column("sensitive", "SENSITIVE", is_wide=True),
-            Column("synonyms", "SYNONYMS", is_wide=True, role=Role.TEXT),
-            Column("error", "ERROR", is_wide=True, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("config", "CONFIG", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", role=out.Role.TEXT),
+            out.Column("source", "SOURCE"),
+            out.Column("type", "TYPE", is_wide=True),
+            out.Column("read_only", "READ-ONLY", is_wide=True),
+            out.Column("sensitive", "SENSITIVE", is_wide=True),
+            out.Column("synonyms", "SYNONYMS", is_wide=True, role=out.Role.TEXT),
+            out.Column("error", "ERROR", is_wide=True, show=out.show_error),
         ),
         items=items,
         failures=(
             *chosen.failures,
             *(
-                Failure.of("topic", resource.name, error)
+                out.Failure.of("topic", resource.name, error)
                 for resource, error in described.errors.items()
             ),
         ),
@@ -92,7 +80,7 @@ async def _show_configs(run: Run) -> Outcome:
     )
 
 
-def _config_item(topic: TopicName, entry: client.ConfigEntry) -> Item:
+def _config_item(topic: TopicName, entry: client.ConfigEntry) -> out.Item:
     return {
         "topic": topic,
         "config": entry.name,
@@ -111,7 +99,7 @@ def _config_item(topic: TopicName, entry: client.ConfigEntry) -> Item:
     }
 
 
-SHOW: Final = Command(
+SHOW: Final = command.Command(
     description="""\
 Show configurations of topics, with the source of each value.
 
@@ -130,42 +118,44 @@ examples:
 
 exit codes: 0 success, 1 something could not be read, 2 usage error
 """,
-    options=(_declare_show, *CLUSTER_OPTIONS),
+    options=(_declare_show, *command.CLUSTER_OPTIONS),
     run=show_configs,
 )
 
 
 def _declare_set(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
-    add_config_option(parser, "NAME=VALUE", "configuration to set", required=True)
+    selection.add_topic_options(parser)
+    selection.add_config_option(
+        parser, "NAME=VALUE", "configuration to set", required=True
+    )
 
 
 def _declare_unset(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
-    add_config_option(parser, "NAME", "configuration to unset", required=True)
+    selection.add_topic_options(parser)
+    selection.add_config_option(parser, "NAME", "configuration to unset", required=True)
 
 
 def set_configs(options: argparse.Namespace) -> int:
     """Show a change of configurations, or write it. Raises SettingError."""
-    check_topic_options(options)
-    changes = read_configs(options.configs)
-    return run_on_cluster(options, partial(_change_configs, changes, "set"))
+    selection.check_topic_options(options)
+    changes = selection.read_configs(options.configs)
+    return command.run_on_cluster(options, partial(_change_configs, changes, "set"))
 
 
 def unset_configs(options: argparse.Namespace) -> int:
     """Show the configurations to unset, or unset them. Raises SettingError."""
-    check_topic_options(options)
+    selection.check_topic_options(options)
     for name in options.configs:
         if "=" in name:
             raise SettingError(f"--config: {name!r} has a value; write the name only")
     changes = dict.fromkeys(options.configs)
-    return run_on_cluster(options, partial(_change_configs, changes, "unset"))
+    return command.run_on_cluster(options, partial(_change_configs, changes, "unset"))
 
 
 async def _change_configs(
-    changes: Mapping[str, str | None], done: str, run: Run
-) -> Outcome:
-    chosen = await choose_topics(run)
+    changes: Mapping[str, str | None], done: str, run: command.Run
+) -> out.Outcome:
+    chosen = await selection.choose_topics(run)
     resources = {
         each: client.ConfigResource(client.ConfigResourceType.TOPIC, each)
         for each in chosen.names
@@ -177,18 +167,21 @@ async def _change_configs(
         for entry in entries
     }
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+    async def send(
+        names: Collection[TopicName], validate_only: bool = False
+    ) -> dict[TopicName, CoterieError]:
         results = await run.admin.configs.alter(
             {resources[name]: changes for name in names}, validate_only=validate_only
         )
         return {each.name: error for each, error in results.errors.items()}
 
-    change = TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("config", "CONFIG", role=Role.IDENTITY),
-            Column("value", "VALUE", role=Role.TEXT),
-            Column("new_value", "NEW-VALUE", role=Role.TEXT),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("config", "CONFIG", role=out.Role.IDENTITY),
+            out.Column("value", "VALUE", role=out.Role.TEXT),
+            out.Column("new_value", "NEW-VALUE", role=out.Role.TEXT),
         ),
         rows=[
             (
@@ -206,12 +199,13 @@ async def _change_configs(
         done=done,
         question="Write these configurations?",
         send=send,
+        validate=partial(send, validate_only=True),
         failures=chosen.failures,
     )
     return await show_or_write(run, change)
 
 
-SET: Final = Command(
+SET: Final = command.Command(
     description="""\
 Set configurations of topics. Others are not changed (KIP-339).
 
@@ -228,11 +222,11 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be changed, 2 usage error
 """,
-    options=(_declare_set, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_set, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=set_configs,
 )
 
-UNSET: Final = Command(
+UNSET: Final = command.Command(
     description="""\
 Remove configurations of topics, so that the broker's value has effect again.
 
@@ -247,6 +241,6 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be changed, 2 usage error
 """,
-    options=(_declare_unset, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_unset, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=unset_configs,
 )

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Final
 
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
+from coterie.cli.groups import lag_report
 from coterie.cli.groups.lag import add_row_options
-from coterie.cli.groups.lag_report import (
-    Rows,
-    lag_outcome,
-    rollup_columns,
-    rollup_items,
-)
-from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role
+from coterie.cli.output import outcome as out
 
 
 def _declare_topics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", metavar="TOPIC", nargs="+", help="topic name")
 
 
-async def list_consumers(run: Run) -> Outcome:
+async def list_consumers(run: Run) -> out.Outcome:
     """Return a row for each topic and each group that reads it."""
-    from coterie.operations.selection import reads
-
     topics = tuple(dict.fromkeys(run.options.topics))
     has_readers = False
 
-    def make_rows(report: ops.GroupLagReport) -> Rows:
+    def make_rows(report: ops.GroupLagReport) -> lag_report.Rows:
         nonlocal has_readers
-        group, *sums = rollup_columns(ops.RollupBy.GROUP)
+        group, *sums = lag_report.rollup_columns(ops.RollupBy.GROUP)
         columns = (
-            Column("topic", "TOPIC", role=Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
             group,
             *(each for each in sums if each.key != "topics"),
         )
@@ -41,31 +33,32 @@ async def list_consumers(run: Run) -> Outcome:
             _item(topic, each)
             for topic in topics
             for each in report.groups
-            if reads(each, {topic})
+            if ops.reads(each, {topic})
         )
         has_readers = bool(items)
         return columns, items
 
     selection = ops.Selection(topics=frozenset(topics))
-    outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
+    outcome = await lag_report.lag_outcome(
+        run, selection, "coterie.topics.consumers", make_rows
+    )
     described = await run.admin.topics.describe(topics)
     missing = (
-        Failure.of("topic", topic, error) for topic, error in described.errors.items()
+        out.Failure.of("topic", topic, error)
+        for topic, error in described.errors.items()
     )
-    outcome = replace(outcome, failures=(*outcome.failures, *missing))
+    outcome = outcome._replace(failures=(*outcome.failures, *missing))
     if has_readers:
         return outcome
-    return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
+    return outcome._replace(notes=(f"no group reads {', '.join(topics)}",))
 
 
-def _item(topic: str, group: ops.GroupLag) -> Item:
+def _item(topic: str, group: ops.GroupLag) -> out.Item:
     """Return the item of one group and one topic, with sums. Members count if they own
     a partition of the topic or subscribed to it by name.
     """
-    rows = tuple(row for row in group.rows if row.topic == topic)
-    (sums,) = rollup_items(
-        ops.GroupLagReport((replace(group, rows=rows),)), ops.RollupBy.GROUP
-    )
+    report = ops.GroupLagReport((group,)).of_topics({topic})
+    (sums,) = lag_report.rollup_items(report, ops.RollupBy.GROUP)
     members = group.description.members if group.description else ()
     readers = sum(
         1

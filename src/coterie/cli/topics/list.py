@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coterie import client
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.cli.topics.selection import (
     add_topic_options,
     check_topic_options,
@@ -38,7 +30,7 @@ def _declare_size(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def list_topics(run: Run) -> Outcome:
+async def list_topics(run: Run) -> out.Outcome:
     """Return a row for each selected topic."""
     chosen = await choose_topics(run)
     sizes: Mapping[TopicName, int | None] = {}
@@ -46,17 +38,21 @@ async def list_topics(run: Run) -> Outcome:
     if run.options.size:
         sizes, node_failures = await _leader_sizes(run, chosen.topics)
         failures = (*failures, *node_failures)
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topic",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("replication_factor", "#REPLICAS", drop=2),
-            Column("under_replicated", "UNDER-REPLICATED", drop=3),
-            Column("size_bytes", "SIZE", is_wide=not run.options.size, show=show_bytes),
-            Column("internal", "INTERNAL", is_wide=not run.options.internal, drop=1),
-            Column("topic_id", "TOPIC-ID", is_wide=True),
-            Column("error", "ERROR", is_wide=True, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("replication_factor", "#REPLICAS", drop=2),
+            out.Column("under_replicated", "UNDER-REPLICATED", drop=3),
+            out.Column(
+                "size_bytes", "SIZE", is_wide=not run.options.size, show=show_bytes
+            ),
+            out.Column(
+                "internal", "INTERNAL", is_wide=not run.options.internal, drop=1
+            ),
+            out.Column("topic_id", "TOPIC-ID", is_wide=True),
+            out.Column("error", "ERROR", is_wide=True, show=out.show_error),
         ),
         items=tuple(_topic_item(each, sizes) for each in chosen.topics),
         failures=failures,
@@ -66,7 +62,7 @@ async def list_topics(run: Run) -> Outcome:
 
 def _topic_item(
     topic: client.TopicDescription, sizes: Mapping[TopicName, int | None]
-) -> Item:
+) -> out.Item:
     return {
         "topic": topic.name,
         "partitions": len(topic.partitions),
@@ -90,14 +86,12 @@ def _replication_factor(topic: client.TopicDescription) -> int:
 
 def _uuid_text(topic: client.TopicDescription) -> str | None:
     """Return a topic id as Kafka's tools print it: URL-safe base64 without padding."""
-    from base64 import urlsafe_b64encode
-
     if topic.topic_id is None:
         return None
     return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
 
 
-def show_bytes(value: Json) -> str:
+def show_bytes(value: out.Json) -> str:
     """Format a size: 900 B, 1.5 MiB."""
     if not isinstance(value, int):
         return "-"
@@ -110,7 +104,7 @@ def show_bytes(value: Json) -> str:
 
 async def _leader_sizes(
     run: Run, topics: Sequence[client.TopicDescription]
-) -> tuple[dict[TopicName, int | None], tuple[Failure, ...]]:
+) -> tuple[dict[TopicName, int | None], tuple[out.Failure, ...]]:
     """Return the size of each topic on its leaders, None when a leader's is unknown,
     and the failures of nodes."""
     described = await run.admin.brokers.describe_log_dirs()
@@ -130,11 +124,11 @@ async def _leader_sizes(
         sizes[topic.name] = sum(whole) if len(whole) == len(known) else None
     failures = [
         *(
-            Failure.of("node", node_id, error)
+            out.Failure.of("node", node_id, error)
             for node_id, error in sorted(described.errors.items())
         ),
         *(
-            Failure.of("node", node_id, each.error)
+            out.Failure.of("node", node_id, each.error)
             for node_id, dirs in sorted(described.values.items())
             for each in dirs
             if each.error
@@ -166,7 +160,7 @@ error
 )
 
 
-async def describe_topics(run: Run) -> Outcome:
+async def describe_topics(run: Run) -> out.Outcome:
     """Return a row for each partition; the topics and their configurations are notes,
     and `topics` in the JSON document."""
     chosen = await choose_topics(run)
@@ -193,18 +187,18 @@ async def describe_topics(run: Run) -> Outcome:
         _description_item(each, configs.values.get(resources[each.name]))
         for each in chosen.topics
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topic.partition",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("leader", "LEADER", drop=4),
-            Column("replicas", "REPLICAS"),
-            Column("in_sync", "IN-SYNC"),
-            Column("log_start_offset", "LOG-START-OFFSET", drop=2),
-            Column("log_end_offset", "LOG-END-OFFSET"),
-            Column("records", "#RECORDS", drop=1),
-            Column("error", "ERROR", is_wide=True, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("leader", "LEADER", drop=4),
+            out.Column("replicas", "REPLICAS"),
+            out.Column("in_sync", "IN-SYNC"),
+            out.Column("log_start_offset", "LOG-START-OFFSET", drop=2),
+            out.Column("log_end_offset", "LOG-END-OFFSET"),
+            out.Column("records", "#RECORDS", drop=1),
+            out.Column("error", "ERROR", is_wide=True, show=out.show_error),
         ),
         items=tuple(
             _partition_item(key, each, starts, ends)
@@ -214,7 +208,7 @@ async def describe_topics(run: Run) -> Outcome:
         failures=(
             *chosen.failures,
             *(
-                Failure.of("topic", resource.name, error)
+                out.Failure.of("topic", resource.name, error)
                 for resource, error in configs.errors.items()
             ),
         ),
@@ -229,7 +223,7 @@ def _partition_item(
     partition: client.PartitionDescription,
     starts: client.Results[TopicPartition, client.LogOffsetInfo],
     ends: client.Results[TopicPartition, client.LogOffsetInfo],
-) -> Item:
+) -> out.Item:
     start, end = starts.values.get(key), ends.values.get(key)
     return {
         "topic": key.topic,
@@ -240,13 +234,13 @@ def _partition_item(
         "log_start_offset": start.offset if start else None,
         "log_end_offset": end.offset if end else None,
         "records": end.offset - start.offset if start and end else None,
-        "error": error_item(starts.errors.get(key) or ends.errors.get(key)),
+        "error": out.error_item(starts.errors.get(key) or ends.errors.get(key)),
     }
 
 
 def _description_item(
     topic: client.TopicDescription, configs: Sequence[client.ConfigEntry] | None
-) -> dict[str, Json]:
+) -> dict[str, out.Json]:
     return {
         "topic": topic.name,
         "topic_id": _uuid_text(topic),
@@ -267,7 +261,7 @@ def _description_item(
     }
 
 
-def _description_note(described: Mapping[str, Json]) -> str:
+def _description_note(described: Mapping[str, out.Json]) -> str:
     """Return a topic, its numbers and the configurations that differ from the
     default."""
     configs = described["configs"]

@@ -11,16 +11,8 @@ from typing import Final, NamedTuple
 
 from coterie import client
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import write_message
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
 from coterie.cli.topics.record_items import read_base64, read_json_line
 from coterie.errors import ApiError, ClientError, CoterieError, SettingError
 from coterie.types import TopicPartition
@@ -177,7 +169,7 @@ def produce_records(options: argparse.Namespace) -> int:
     return run_on_cluster(options, partial(_produce, template))
 
 
-async def _produce(template: Template, run: Run) -> Outcome:
+async def _produce(template: Template, run: Run) -> out.Outcome:
     """Send chunks of stdin until its end or the first error; return a row for each
     partition."""
     from coterie.cli.topics.stdin_lines import read_chunks  # imports asyncio
@@ -187,7 +179,7 @@ async def _produce(template: Template, run: Run) -> Outcome:
         write_message(run.io, "one record a line; Ctrl-D ends the input")
     producer = client.Producer(run.admin.cluster, _producer_options(options))
     totals: dict[TopicPartition, client.Appended] = {}
-    failures: list[Failure] = []
+    failures: list[out.Failure] = []
     lines = 0
     try:
         async for chunk in read_chunks(run.progress, is_whole=template.form == _WHOLE):
@@ -199,14 +191,16 @@ async def _produce(template: Template, run: Run) -> Outcome:
                     appended = await producer.produce(options.topic, records)
                     is_refused = _add(totals, appended)
             except CoterieError as failure:
-                failures.append(Failure.of("topic", options.topic, _explained(failure)))
+                failures.append(
+                    out.Failure.of("topic", options.topic, _explained(failure))
+                )
                 is_refused = True
             if error:
-                failures.append(Failure.of("input", "", error))
+                failures.append(out.Failure.of("input", "", error))
             if error or is_refused:
                 break
     except ClientError as broken:  # stdin cannot be read further
-        failures.append(Failure.of("input", "", broken))
+        failures.append(out.Failure.of("input", "", broken))
     return _outcome(totals, failures)
 
 
@@ -269,10 +263,10 @@ def _add(
 
 
 def _outcome(
-    totals: dict[TopicPartition, client.Appended], failures: Sequence[Failure]
-) -> Outcome:
+    totals: dict[TopicPartition, client.Appended], failures: Sequence[out.Failure]
+) -> out.Outcome:
     errors = [each.error for each in totals.values() if each.error]
-    items: list[Item] = [
+    items: list[out.Item] = [
         {
             "topic": key.topic,
             "partition": key.partition,
@@ -280,21 +274,21 @@ def _outcome(
             "first_offset": each.first_offset,
             "last_offset": each.last_offset,
             "failed": each.failed,
-            "error": error_item(each.error),
+            "error": out.error_item(each.error),
         }
         for key, each in sorted(totals.items())
     ]
     produced = sum(each.count for each in totals.values())
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topics.records.produce",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("records", "#RECORDS"),
-            Column("first_offset", "FIRST-OFFSET"),
-            Column("last_offset", "LAST-OFFSET"),
-            Column("failed", "#FAILED", is_wide=not errors),
-            Column("error", "ERROR", is_wide=not errors, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("records", "#RECORDS"),
+            out.Column("first_offset", "FIRST-OFFSET"),
+            out.Column("last_offset", "LAST-OFFSET"),
+            out.Column("failed", "#FAILED", is_wide=not errors),
+            out.Column("error", "ERROR", is_wide=not errors, show=out.show_error),
         ),
         items=tuple(items),
         failures=tuple(failures),

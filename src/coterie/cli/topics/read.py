@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -14,17 +13,8 @@ from typing import Final, Literal, NamedTuple
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, render, stderr_lines, write
-from coterie.cli.output.outcome import (
-    Column,
-    Exit,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    printable,
-)
 from coterie.cli.output.tables import is_utf8
 from coterie.cli.topics.record_items import BASE64, RECORD_KEYS, json_line, record_item
 from coterie.errors import ClientError, CoterieError, SettingError
@@ -170,11 +160,11 @@ class _Range:
     def __init__(self) -> None:
         self.starts: dict[TopicPartition, LogOffset] = {}
         self.ends: dict[TopicPartition, LogOffset] = {}
-        self.failures: list[Failure] = []
+        self.failures: list[out.Failure] = []
         self.notes: list[str] = []
 
 
-async def _read(run: Run) -> Outcome | Exit:
+async def _read(run: Run) -> out.Outcome | out.Exit:
     options = run.options
     check_columns(_outcome(()), options)
     chosen = await _range(run)
@@ -194,7 +184,7 @@ async def _read(run: Run) -> Outcome | Exit:
     while not reader.is_done and not printer.is_closed and count != limit:
         results = await reader.read()
         chosen.failures += (
-            Failure.of("partition", f"{key.topic}-{key.partition}", error)
+            out.Failure.of("partition", f"{key.topic}-{key.partition}", error)
             for key, error in results.errors.items()
         )
         for key, records in results.values.items():
@@ -230,7 +220,7 @@ async def _range(run: Run) -> _Range:
     for key in keys:
         if error := errors.get(key):
             name = f"{key.topic}-{key.partition}"
-            chosen.failures.append(Failure.of("partition", name, error))
+            chosen.failures.append(out.Failure.of("partition", name, error))
             continue
         low, high = first.one(key).offset, last.one(key).offset
         at = committed.get(key, start.offset(low, high, start_times.get(key)))
@@ -270,7 +260,7 @@ async def _partitions(run: Run, chosen: _Range) -> list[TopicPartition]:
         return list(keys)
     for each in sorted(wanted - {key.partition for key in keys}):
         error = ClientError(f"topic {name} has no partition {each}: it has {len(keys)}")
-        chosen.failures.append(Failure.of("partition", f"{name}-{each}", error))
+        chosen.failures.append(out.Failure.of("partition", f"{name}-{each}", error))
     return [key for key in keys if key.partition in wanted]
 
 
@@ -304,7 +294,7 @@ class _Printer:
         """Whether the reader of stdout has closed it, as `head` does."""
         self._run = run
         self._is_streamed = is_streamed
-        self._items: list[Item] = []
+        self._items: list[out.Item] = []
         self._has_header = False
 
     def add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
@@ -323,7 +313,7 @@ class _Printer:
         elif items and not self.is_closed:
             self._write(items)
 
-    def _clipped(self, item: Item) -> Item:
+    def _clipped(self, item: out.Item) -> out.Item:
         """Return an item without the ends of long texts."""
         size = self._run.options.max_value_bytes
         return {
@@ -332,7 +322,7 @@ class _Printer:
             "value": _clipped(item["value"], item["value_encoding"], size),
         }
 
-    def _write(self, items: Sequence[Item]) -> None:
+    def _write(self, items: Sequence[out.Item]) -> None:
         form = self._run.options.output
         if form == "jsonl":
             plain = is_utf8(self._run.io.stdout.encoding)
@@ -342,7 +332,7 @@ class _Printer:
         if not write(self._run.io.stdout, pieces):
             self.is_closed = True
 
-    def _rendered(self, items: Sequence[Item]) -> list[str]:
+    def _rendered(self, items: Sequence[out.Item]) -> list[str]:
         """Return lines in the output format, with a header in the first only."""
         options = self._run.options
         if options.output == "csv":
@@ -354,13 +344,11 @@ class _Printer:
         self._has_header = True
         return lines
 
-    def finish(self, chosen: _Range) -> Outcome | Exit:
+    def finish(self, chosen: _Range) -> out.Outcome | out.Exit:
         """Return the outcome of collected records; write the failures and notes of
         streamed ones and return the exit code."""
-        outcome = replace(
-            _outcome(tuple(self._items)),
-            failures=tuple(chosen.failures),
-            notes=tuple(chosen.notes),
+        outcome = _outcome(tuple(self._items))._replace(
+            failures=tuple(chosen.failures), notes=tuple(chosen.notes)
         )
         if not self._is_streamed:
             return outcome
@@ -369,28 +357,33 @@ class _Printer:
             write(run.io.stdout, render(outcome, run.options, run.io))
         if run.options.output == "csv" and not self._has_header:
             write(run.io.stdout, [",".join(RECORD_KEYS), "\n"])
-        write(run.io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
+        write(
+            run.io.stderr,
+            [f"{out.printable(line)}\n" for line in stderr_lines(outcome)],
+        )
         return outcome.exit_code
 
 
-def _outcome(items: tuple[Item, ...]) -> Outcome:
-    return Outcome(
+def _outcome(items: tuple[out.Item, ...]) -> out.Outcome:
+    return out.Outcome(
         schema="coterie.record",
         columns=(
-            Column("topic", "TOPIC", is_wide=True, role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("offset", "OFFSET", role=Role.IDENTITY),
-            Column("timestamp_ms", "TIME", show=_show_time, drop=2),
-            Column("key", "KEY", role=Role.TEXT),
-            Column("value", "VALUE", show=_show_value, role=Role.TEXT),
-            Column("headers", "HEADERS", show=_show_headers, role=Role.TEXT, drop=1),
+            out.Column("topic", "TOPIC", is_wide=True, role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("offset", "OFFSET", role=out.Role.IDENTITY),
+            out.Column("timestamp_ms", "TIME", show=_show_time, drop=2),
+            out.Column("key", "KEY", role=out.Role.TEXT),
+            out.Column("value", "VALUE", show=_show_value, role=out.Role.TEXT),
+            out.Column(
+                "headers", "HEADERS", show=_show_headers, role=out.Role.TEXT, drop=1
+            ),
         ),
         items=items,
         summary={"records": len(items)},
     )
 
 
-def _clipped(text: Json, encoding: Json, size: int) -> Json:
+def _clipped(text: out.Json, encoding: out.Json, size: int) -> out.Json:
     """Return a text of a table: without its end when it is long, with a prefix when it
     is base64."""
     if not isinstance(text, str):
@@ -401,7 +394,7 @@ def _clipped(text: Json, encoding: Json, size: int) -> Json:
     return f"{prefix}{text[:size]}... ({len(text)} characters)"
 
 
-def _show_time(value: Json) -> str:
+def _show_time(value: out.Json) -> str:
     if not isinstance(value, int):
         return "-"
     try:
@@ -411,14 +404,14 @@ def _show_time(value: Json) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _show_value(value: Json) -> str:
+def _show_value(value: out.Json) -> str:
     """Return a value; a tombstone differs from an empty value."""
     if value is None:
         return "(null)"
     return str(value)
 
 
-def _show_headers(value: Json) -> str:
+def _show_headers(value: out.Json) -> str:
     assert isinstance(value, list)
     return ", ".join(f"{each['key']}={each['value']}" for each in value) or "-"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from coterie import client
@@ -58,8 +59,6 @@ async def choose_topics(run: Run) -> ChosenTopics:
 
     A named topic that does not exist is a failure; a pattern may match none.
     """
-    from fnmatch import fnmatchcase
-
     options = run.options
     names = set(options.topics)
     has_patterns = bool(options.glob) or not names

@@ -46,8 +46,8 @@ async def read_chunks(
             *lines, rest = (rest + data).split(b"\n")
             if lines and is_first:
                 lines[0], is_first = _without_mark(lines[0]), False
-            for at in range(0, len(lines), _LINES_MAX):
-                yield [_line(each) for each in lines[at : at + _LINES_MAX]]
+            for position in range(0, len(lines), _LINES_MAX):
+                yield [_line(each) for each in lines[position : position + _LINES_MAX]]
         if len(rest) > _RECORD_BYTES_MAX:
             raise ClientError("stdin has a record of more than 64 MiB")
     if rest and is_whole:

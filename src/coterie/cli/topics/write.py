@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from coterie import client
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    Command,
-    Run,
-    add_execute_options,
-    on_cluster,
-    run_on_cluster,
-)
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Outcome,
-    Role,
-    error_item,
-    show_error,
-)
-from coterie.cli.topics.changes import (
-    TOPICS_PER_REQUEST,
-    TopicChange,
-    TopicErrors,
-    show_or_write,
-)
-from coterie.cli.topics.selection import (
-    add_config_option,
-    add_topic_options,
-    check_topic_options,
-    choose_topics,
-    read_configs,
-)
+from coterie.cli import command
+from coterie.cli.changes import KEYS_PER_REQUEST, Change, show_or_write
+from coterie.cli.durations import whole_number
+from coterie.cli.output import outcome as out
+from coterie.cli.topics import selection
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import TopicName
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
 
 
 def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
@@ -52,16 +23,16 @@ def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
     add(
         "--partitions",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         help="number of partitions (default: num.partitions of the broker)",
     )
     add(
         "--replication-factor",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         help="number of replicas (default: default.replication.factor of the broker)",
     )
-    add_config_option(parser, "NAME=VALUE", "configuration of the topics")
+    selection.add_config_option(parser, "NAME=VALUE", "configuration of the topics")
     add(
         "--if-not-exists",
         action="store_true",
@@ -76,20 +47,19 @@ def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
 
 def create_topics(options: argparse.Namespace) -> int:
     """Create the topics of the options. Raises SettingError."""
-    read_configs(options.configs)  # Report a usage error before connecting.
-    return run_on_cluster(options, _create_topics)
+    selection.read_configs(options.configs)  # Report a usage error before connecting.
+    return command.run_on_cluster(options, _create_topics)
 
 
-async def _create_topics(run: Run) -> Outcome:
+async def _create_topics(run: command.Run) -> out.Outcome:
     """Create or validate topics; return a row for each."""
-    from coterie.client.admin.calls import in_chunks
-
     options = run.options
-    configs = read_configs(options.configs)
+    configs = selection.read_configs(options.configs)
     names = list(dict.fromkeys(options.topics))
-    items: list[Item] = []
+    items: list[out.Item] = []
     notes: list[str] = []
-    for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+    for start in range(0, len(names), KEYS_PER_REQUEST):
+        chunk = names[start : start + KEYS_PER_REQUEST]
         new = [
             client.NewTopic(
                 name, options.partitions, options.replication_factor, configs
@@ -105,14 +75,14 @@ async def _create_topics(run: Run) -> Outcome:
             items.append(item)
             if item["error"]:
                 notes.append(f"error: {error}")
-    return Outcome(
+    return out.Outcome(
         schema="coterie.topics.create",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("replication_factor", "#REPLICAS"),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=not notes, show=show_error),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("replication_factor", "#REPLICAS"),
+            out.Column("result", "RESULT"),
+            out.Column("error", "ERROR", is_wide=not notes, show=out.show_error),
         ),
         items=tuple(items),
         summary={"executed": not options.validate_only, "topics": len(items)},
@@ -121,11 +91,11 @@ async def _create_topics(run: Run) -> Outcome:
 
 
 def _created_item(
-    run: Run,
+    run: command.Run,
     name: TopicName,
     created: client.CreatedTopic | None,
     error: CoterieError | None,
-) -> Item:
+) -> out.Item:
     options = run.options
     exists = (
         isinstance(error, ApiError)
@@ -142,11 +112,11 @@ def _created_item(
         "partitions": created.partitions if created else None,
         "replication_factor": created.replication_factor if created else None,
         "result": result,
-        "error": error_item(error),
+        "error": out.error_item(error),
     }
 
 
-CREATE: Final = Command(
+CREATE: Final = command.Command(
     description="""\
 Create topics.
 
@@ -167,7 +137,7 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be created, 2 usage error
 """,
-    options=(_declare_new_topics, *CLUSTER_OPTIONS),
+    options=(_declare_new_topics, *command.CLUSTER_OPTIONS),
     run=create_topics,
 )
 
@@ -176,7 +146,7 @@ exit codes: 0 success, 1 a topic could not be created, 2 usage error
 
 
 def _declare_delete(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
+    selection.add_topic_options(parser)
     parser.add_argument(
         "--if-exists",
         action="store_true",
@@ -186,12 +156,12 @@ def _declare_delete(parser: argparse.ArgumentParser) -> None:
 
 def delete_topics(options: argparse.Namespace) -> int:
     """Show the selected topics, or delete them. Raises SettingError."""
-    check_topic_options(options)
-    return run_on_cluster(options, _delete_topics)
+    selection.check_topic_options(options)
+    return command.run_on_cluster(options, _delete_topics)
 
 
-async def _delete_topics(run: Run) -> Outcome:
-    chosen = await choose_topics(run)
+async def _delete_topics(run: command.Run) -> out.Outcome:
+    chosen = await selection.choose_topics(run)
     keys = [key for each in chosen.topics for key in each.all_partitions]
     starts = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.EARLIEST))
     ends = await run.admin.logs.list_offsets(dict.fromkeys(keys, client.LATEST))
@@ -203,8 +173,7 @@ async def _delete_topics(run: Run) -> Outcome:
             return None
         return sum(ends.one(key).offset - starts.one(key).offset for key in owned)
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
-        assert not validate_only, "Kafka cannot validate a deletion"
+    async def send(names: Collection[TopicName]) -> Mapping[TopicName, CoterieError]:
         return (await run.admin.topics.delete(names)).errors
 
     failures = chosen.failures
@@ -213,11 +182,12 @@ async def _delete_topics(run: Run) -> Outcome:
         failures = tuple(each for each in failures if each.code != unknown)
     count = sum(1 for each in chosen.topics if not each.is_internal)
     which = "this topic" if count == 1 else f"these {count} topics"
-    change = TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("records", "#RECORDS"),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("records", "#RECORDS"),
         ),
         rows=[
             (
@@ -242,12 +212,11 @@ async def _delete_topics(run: Run) -> Outcome:
             for each in chosen.topics
             if each.is_internal
         },
-        has_validation=False,
     )
     return await show_or_write(run, change)
 
 
-DELETE: Final = Command(
+DELETE: Final = command.Command(
     description="""\
 Delete topics with all their records. It cannot be undone.
 
@@ -266,7 +235,7 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be deleted, 2 usage error
 """,
-    options=(_declare_delete, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_delete, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=delete_topics,
 )
 
@@ -275,11 +244,11 @@ exit codes: 0 success, 1 a topic could not be deleted, 2 usage error
 
 
 def _declare_alter(parser: argparse.ArgumentParser) -> None:
-    add_topic_options(parser)
+    selection.add_topic_options(parser)
     parser.add_argument(
         "--partitions",
         metavar="N",
-        type=_positive,
+        type=whole_number("a count"),
         required=True,
         help="new number of partitions, greater than the current one",
     )
@@ -287,26 +256,29 @@ def _declare_alter(parser: argparse.ArgumentParser) -> None:
 
 def alter_topics(options: argparse.Namespace) -> int:
     """Show the change of the selected topics, or write it. Raises SettingError."""
-    check_topic_options(options)
-    return on_cluster(_alter_topics)(options)
+    selection.check_topic_options(options)
+    return command.on_cluster(_alter_topics)(options)
 
 
-async def _alter_topics(run: Run) -> Outcome:
-    chosen = await choose_topics(run)
+async def _alter_topics(run: command.Run) -> out.Outcome:
+    chosen = await selection.choose_topics(run)
     count = run.options.partitions
 
-    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+    async def send(
+        names: Collection[TopicName], validate_only: bool = False
+    ) -> Mapping[TopicName, CoterieError]:
         counts = dict.fromkeys(names, count)
         results = await run.admin.topics.create_partitions(
             counts, validate_only=validate_only
         )
         return results.errors
 
-    change = TopicChange(
+    change = Change(
+        unit="topics",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partitions", "#PARTITIONS"),
-            Column("new_partitions", "NEW-#PARTITIONS"),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partitions", "#PARTITIONS"),
+            out.Column("new_partitions", "NEW-#PARTITIONS"),
         ),
         rows=[
             (
@@ -322,6 +294,7 @@ async def _alter_topics(run: Run) -> Outcome:
         done="altered",
         question="Add these partitions? It cannot be undone.",
         send=send,
+        validate=partial(send, validate_only=True),
         failures=chosen.failures,
         notes=(
             "new records of a key may get another partition than its earlier records",
@@ -330,7 +303,7 @@ async def _alter_topics(run: Run) -> Outcome:
     return await show_or_write(run, change)
 
 
-ALTER: Final = Command(
+ALTER: Final = command.Command(
     description="""\
 Increase the number of partitions of topics. It cannot be undone.
 
@@ -347,6 +320,6 @@ examples:
 
 exit codes: 0 success, 1 a topic could not be altered, 2 usage error
 """,
-    options=(_declare_alter, add_execute_options, *CLUSTER_OPTIONS),
+    options=(_declare_alter, command.add_execute_options, *command.CLUSTER_OPTIONS),
     run=alter_topics,
 )

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coterie import client
 from coterie import operations as ops
-from coterie.cli.command import (
-    CLUSTER_OPTIONS,
-    EXECUTE_HINT,
-    Command,
-    Run,
-    add_execute_options,
-    run_on_cluster,
-)
+from coterie.cli import command
+from coterie.cli.changes import Change, show_or_write
 from coterie.cli.durations import whole_duration_of
-from coterie.cli.output.emit import check_columns, confirm, is_interactive
-from coterie.cli.output.outcome import (
-    Column,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_item,
-    show_duration,
-    show_error,
-)
+from coterie.cli.output import outcome as out
 from coterie.cli.transactions.list import time_text
 from coterie.cli.transactions.producers import choose_partitions, partition_failures
 from coterie.errors import CoterieError, OperationRefused, SettingError
@@ -63,10 +48,10 @@ def find_hanging(options: argparse.Namespace) -> int:
     """Find hanging transactions. Raises SettingError."""
     if options.all == bool(options.partitions):
         raise SettingError("name topics, or use --all for every partition")
-    return run_on_cluster(options, _find_hanging)
+    return command.run_on_cluster(options, _find_hanging)
 
 
-async def _find_hanging(run: Run) -> Outcome:
+async def _find_hanging(run: command.Run) -> out.Outcome:
     options = run.options
     partitions, failures = await choose_partitions(run)
     found = await run.admin.transactions.find_hanging(
@@ -80,18 +65,18 @@ async def _find_hanging(run: Run) -> Outcome:
         f"--start-offset {each['start_offset']} --execute"
         for each in items[:1]
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.transactions.find-hanging",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("start_offset", "START-OFFSET"),
-            Column("idle_ms", "IDLE", show=show_duration, drop=3),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
-            Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
-            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("start_offset", "START-OFFSET"),
+            out.Column("idle_ms", "IDLE", show=out.show_duration, drop=3),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+            out.Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+            out.Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
+            out.Column("transactional_id", "TRANSACTIONAL-ID", role=out.Role.IDENTITY),
         ),
         items=items,
         failures=(*failures, *partition_failures(found.errors)),
@@ -101,7 +86,7 @@ async def _find_hanging(run: Run) -> Outcome:
     )
 
 
-def _hanging(run: Run, each: client.HangingTransaction) -> Item:
+def _hanging(run: command.Run, each: client.HangingTransaction) -> out.Item:
     return {
         **_open(each.transaction),
         "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
@@ -111,7 +96,7 @@ def _hanging(run: Run, each: client.HangingTransaction) -> Item:
     }
 
 
-FIND_HANGING: Final = Command(
+FIND_HANGING: Final = command.Command(
     description="""\
 Find hanging transactions: open in a partition, but unknown to their coordinator.
 
@@ -131,7 +116,7 @@ examples:
 exit codes: 0 success, 1 a partition or broker could not be checked, 2 usage error,
 3 --fail-if-found is true
 """,
-    options=(_declare_search, *CLUSTER_OPTIONS),
+    options=(_declare_search, *command.CLUSTER_OPTIONS),
     run=find_hanging,
 )
 
@@ -148,7 +133,7 @@ def _declare_abort(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="first offset of the transaction, as find-hanging prints it",
     )
-    group = add_execute_options(parser)
+    group = command.add_execute_options(parser)
     group.add_argument(
         "--force",
         action="store_true",
@@ -164,10 +149,10 @@ def abort(options: argparse.Namespace) -> int:
             f"{options.partitions!r} is not one partition; write for example orders:0"
         )
     options.partitions = [options.partitions]
-    return run_on_cluster(options, _abort)
+    return command.run_on_cluster(options, _abort)
 
 
-async def _abort(run: Run) -> Outcome:
+async def _abort(run: command.Run) -> out.Outcome:
     options = run.options
     ((at,), _) = await choose_partitions(run)
     transaction = await _find_open(run, at)
@@ -175,19 +160,30 @@ async def _abort(run: Run) -> Outcome:
         found = await run.admin.transactions.find_hanging([at], older_than_ms=0)
         if transaction not in (each.transaction for each in found.one(at)):
             raise _not_hanging(transaction)
-    if not (options.execute or options.yes):
-        return _abort_outcome(transaction, "planned", EXECUTE_HINT)
-    preview = _abort_outcome(transaction, "planned")
-    check_columns(preview, options)
-    is_asked = not options.yes and is_interactive(run.io)
-    if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
-        return _abort_outcome(transaction, "planned", "nothing was written")
-    results = await run.admin.transactions.abort([transaction])
-    error: CoterieError | None = results.errors.get(transaction)
-    return _abort_outcome(transaction, "aborted", error=error)
+
+    async def send(
+        transactions: Sequence[client.OpenTransaction],
+    ) -> Mapping[client.OpenTransaction, CoterieError]:
+        return (await run.admin.transactions.abort(transactions)).errors
+
+    change = Change(
+        unit="transactions",
+        columns=(
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("start_offset", "START-OFFSET"),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+        ),
+        rows=[(transaction, _open(transaction))],
+        done="aborted",
+        question="Abort this transaction?",
+        send=send,
+    )
+    return await show_or_write(run, change)
 
 
-async def _find_open(run: Run, at: TopicPartition) -> client.OpenTransaction:
+async def _find_open(run: command.Run, at: TopicPartition) -> client.OpenTransaction:
     states = (await run.admin.transactions.describe_producers([at])).one(at)
     for each in states:
         if each.transaction_start == run.options.start_offset:
@@ -213,36 +209,7 @@ def _not_hanging(transaction: client.OpenTransaction) -> CoterieError:
     )
 
 
-def _abort_outcome(
-    transaction: client.OpenTransaction,
-    result: str,
-    *notes: str,
-    error: CoterieError | None = None,
-) -> Outcome:
-    return Outcome(
-        schema="coterie.transactions.abort",
-        columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("start_offset", "START-OFFSET"),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("result", "RESULT"),
-            Column("error", "ERROR", is_wide=error is None, show=show_error),
-        ),
-        items=(
-            {
-                **_open(transaction),
-                "result": "failed" if error else result,
-                "error": error_item(error),
-            },
-        ),
-        summary={"executed": result == "aborted", "transactions": 1},
-        notes=(f"error: {error}", *notes) if error else notes,
-    )
-
-
-ABORT: Final = Command(
+ABORT: Final = command.Command(
     description="""\
 Abort a hanging transaction in one partition, by a marker that its leader writes.
 
@@ -259,12 +226,12 @@ examples:
 exit codes: 0 success, 1 the transaction does not hang, does not exist or could not be
 aborted, 2 usage error
 """,
-    options=(_declare_abort, *CLUSTER_OPTIONS),
+    options=(_declare_abort, *command.CLUSTER_OPTIONS),
     run=abort,
 )
 
 
-def _open(transaction: client.OpenTransaction) -> dict[str, Json]:
+def _open(transaction: client.OpenTransaction) -> dict[str, out.Json]:
     return {
         "topic": transaction.partition.topic,
         "partition": transaction.partition.partition,

@@ -6,18 +6,10 @@ import argparse
 from typing import Final
 
 from coterie import client
+from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
 from coterie.cli.durations import whole_duration_of
-from coterie.cli.output.outcome import (
-    Column,
-    Failure,
-    Item,
-    Json,
-    Outcome,
-    Role,
-    error_name,
-    show_duration,
-)
+from coterie.cli.output import outcome as out
 
 _STATES: Final = (
     "Empty",
@@ -63,7 +55,7 @@ def _declare_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def list_transactions(run: Run) -> Outcome:
+async def list_transactions(run: Run) -> out.Outcome:
     """Return a row for each transaction that matches the filters."""
     options = run.options
     # Brokers compare the start, which complete transactions have, too.
@@ -74,13 +66,13 @@ async def list_transactions(run: Run) -> Outcome:
         running_ms=options.running_for,
         id_pattern=options.regex,
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.transactions.list",
         columns=(
-            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
-            Column("state", "STATE"),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("coordinator_id", "COORDINATOR", drop=1),
+            out.Column("transactional_id", "TRANSACTIONAL-ID", role=out.Role.IDENTITY),
+            out.Column("state", "STATE"),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("coordinator_id", "COORDINATOR", drop=1),
         ),
         items=tuple(
             {
@@ -93,7 +85,7 @@ async def list_transactions(run: Run) -> Outcome:
             for each in listed.transactions
         ),
         failures=tuple(
-            Failure.of("node", node_id, error)
+            out.Failure.of("node", node_id, error)
             for node_id, error in listed.errors.items()
         ),
         summary={"transactions": len(listed.transactions)},
@@ -129,32 +121,34 @@ def _declare_ids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="ID", nargs="+", help="transactional id")
 
 
-async def describe_transactions(run: Run) -> Outcome:
+async def describe_transactions(run: Run) -> out.Outcome:
     """Return a row for each transactional id."""
     described = await run.admin.transactions.describe(run.options.ids)
-    return Outcome(
+    return out.Outcome(
         schema="coterie.transactions.describe",
         columns=(
-            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
-            Column("state", "STATE"),
-            Column("duration_ms", "DURATION", show=show_duration),
-            Column("timeout_ms", "TIMEOUT", show=show_duration, drop=3),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("coordinator", "COORDINATOR", role=Role.ID, drop=1),
-            Column("started", "STARTED", is_wide=True),
-            Column("partitions", "PARTITIONS", show=_show_partitions, role=Role.TEXT),
+            out.Column("transactional_id", "TRANSACTIONAL-ID", role=out.Role.IDENTITY),
+            out.Column("state", "STATE"),
+            out.Column("duration_ms", "DURATION", show=out.show_duration),
+            out.Column("timeout_ms", "TIMEOUT", show=out.show_duration, drop=3),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+            out.Column("coordinator", "COORDINATOR", role=out.Role.ID, drop=1),
+            out.Column("started", "STARTED", is_wide=True),
+            out.Column(
+                "partitions", "PARTITIONS", show=_show_partitions, role=out.Role.TEXT
+            ),
         ),
         items=tuple(_described(run, each) for each in described.values.values()),
         failures=tuple(
-            Failure("transaction", name, error_name(error), str(error))
+            out.Failure("transaction", name, out.error_name(error), str(error))
             for name, error in described.errors.items()
         ),
         summary={"transactions": len(described.values)},
     )
 
 
-def _described(run: Run, each: client.TransactionDescription) -> Item:
+def _described(run: Run, each: client.TransactionDescription) -> out.Item:
     started = each.started_ms
     duration_ms = None
     if started is not None and each.state.value in _OPEN_STATES:
@@ -194,15 +188,13 @@ exit codes: 0 success, 1 a transactional id does not exist or could not be descr
 def time_text(at_ms: int | None) -> str | None:
     """Return a time in ISO 8601, or as a number after the year 9999; None for an
     unknown one."""
-    from coterie.operations.plan_files import utc_text
-
     try:
-        return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+        return None if at_ms is None or at_ms < 0 else ops.utc_text(at_ms)
     except OverflowError:  # a producer may write any number
         return str(at_ms)
 
 
-def _show_partitions(value: Json) -> str:
+def _show_partitions(value: out.Json) -> str:
     """Return at most three partitions, and the number of the others."""
     assert isinstance(value, list)
     more = f" and {len(value) - 3} more" if len(value) > 3 else ""

@@ -9,7 +9,7 @@ from typing import Final
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, on_cluster
-from coterie.cli.output.outcome import Column, Failure, Item, Outcome, Role
+from coterie.cli.output import outcome as out
 from coterie.cli.transactions.list import time_text
 from coterie.errors import CoterieError
 from coterie.types import TopicPartition
@@ -24,23 +24,23 @@ def _declare_partitions(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def list_producers(run: Run) -> Outcome:
+async def list_producers(run: Run) -> out.Outcome:
     """Return a row for each producer of each partition."""
     partitions, failures = await choose_partitions(run)
     described = await run.admin.transactions.describe_producers(
         partitions, progress=run.progress
     )
-    return Outcome(
+    return out.Outcome(
         schema="coterie.transactions.producers",
         columns=(
-            Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION", role=Role.IDENTITY),
-            Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH", drop=2),
-            Column("last_sequence", "LAST-SEQUENCE", drop=1),
-            Column("last_time", "LAST-WRITE", drop=3),
-            Column("transaction_start", "OPEN-SINCE-OFFSET"),
-            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+            out.Column("topic", "TOPIC", role=out.Role.IDENTITY),
+            out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
+            out.Column("producer_id", "PRODUCER-ID"),
+            out.Column("producer_epoch", "EPOCH", drop=2),
+            out.Column("last_sequence", "LAST-SEQUENCE", drop=1),
+            out.Column("last_time", "LAST-WRITE", drop=3),
+            out.Column("transaction_start", "OPEN-SINCE-OFFSET"),
+            out.Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
         ),
         items=tuple(
             _producer(at, each)
@@ -52,7 +52,7 @@ async def list_producers(run: Run) -> Outcome:
     )
 
 
-def _producer(at: TopicPartition, each: client.ProducerState) -> Item:
+def _producer(at: TopicPartition, each: client.ProducerState) -> out.Item:
     return {
         "topic": at.topic,
         "partition": at.partition,
@@ -88,18 +88,18 @@ exit codes: 0 success, 1 a partition could not be described, 2 usage error
 
 async def choose_partitions(
     run: Run,
-) -> tuple[tuple[TopicPartition, ...], tuple[Failure, ...]]:
+) -> tuple[tuple[TopicPartition, ...], tuple[out.Failure, ...]]:
     """Return the partitions that the options name, and the failures of topics."""
     selectors = [ops.TopicSelector.parse(each) for each in run.options.partitions]
     chosen = await ops.resolve_partitions(run.admin, selectors)
-    failures = (Failure.of("topic", *each) for each in chosen.errors)
+    failures = (out.Failure.of("topic", *each) for each in chosen.errors)
     return chosen.partitions, tuple(failures)
 
 
 def partition_failures(
     errors: Mapping[TopicPartition, CoterieError],
-) -> tuple[Failure, ...]:
+) -> tuple[out.Failure, ...]:
     return tuple(
-        Failure.of("partition", f"{at.topic}:{at.partition}", error)
+        out.Failure.of("partition", f"{at.topic}:{at.partition}", error)
         for at, error in errors.items()
     )

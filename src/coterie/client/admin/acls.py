@@ -23,7 +23,6 @@ from coterie.auth.acl import (
     number_or_unknown,
     parse_principal,
 )
-from coterie.client.admin.calls import Deadline
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error
 from coterie.errors import ApiError, ClientError, CoterieError
@@ -50,7 +49,7 @@ class Acls(Family):
         which = wanted or ANY_BINDING
         request = describe_acls_request(which)
         versions = _versions([which.resource_type])
-        response = await Deadline(self._cluster).retrying(
+        response = await self._cluster.retrying(
             lambda: self._cluster.call(request, m.DescribeAclsResponse, wanted=versions)
         )
         return bindings_of(response)
@@ -78,7 +77,7 @@ class Acls(Family):
             ]
         )
         versions = _versions([acl.resource_type for acl in wanted])
-        response = await Deadline(self._cluster).retrying(
+        response = await self._cluster.retrying(
             lambda: self._cluster.call(request, m.CreateAclsResponse, wanted=versions)
         )
         _check_count(response.results, wanted)
@@ -114,7 +113,7 @@ class Acls(Family):
             ]
         )
         versions = _versions([each.resource_type for each in wanted])
-        connection = await Deadline(self._cluster).retrying(self._cluster.connection)
+        connection = await self._cluster.retrying(self._cluster.connection)
         response = await connection.call(request, m.DeleteAclsResponse, wanted=versions)
         _check_count(response.filter_results, wanted)
         values: dict[AclBindingFilter, Results[AclBinding, None]] = {}

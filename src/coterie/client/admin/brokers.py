@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
-from coterie.client.admin.calls import Deadline, nodes_in, nodes_of
+from coterie.client.admin.calls import ask_nodes
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.groups import ClusterDescription
-from coterie.client.admin.results import Results, api_error, results_of
+from coterie.client.admin.results import Results, api_error
+from coterie.client.cluster import nodes_in
 from coterie.errors import CoterieError
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
@@ -42,7 +41,7 @@ class Brokers(Family):
         """Return the cluster's id, its controller and its brokers, by Metadata, which
         every version of Kafka serves."""
         cluster = self._cluster
-        metadata = await Deadline(cluster).retrying(lambda: cluster.metadata([]))
+        metadata = await cluster.retrying(lambda: cluster.metadata([]))
         return ClusterDescription(
             metadata.cluster_id, metadata.controller_id, nodes_in(metadata)
         )
@@ -53,27 +52,17 @@ class Brokers(Family):
         """Return the versions of each API, by its key, that brokers serve; None means
         every broker. A broker that cannot be reached has an error, after one
         attempt."""
-        deadline = Deadline(self._cluster)
-        if node_ids is None:
-            nodes = await nodes_of(self._cluster, deadline)
-            node_ids = (node.node_id for node in nodes)
-        wanted = list(dict.fromkeys(node_ids))
 
-        async def ask(node_id: int) -> BrokerVersions | CoterieError:
-            call = partial(
-                self._cluster.call,
+        async def request(node_id: int) -> BrokerVersions:
+            response = await self._cluster.call(
                 # Before version 3 the client's name is not sent.
                 m.ApiVersionsRequest(),
                 m.ApiVersionsResponse,
                 node_id=node_id,
                 wanted=Versions(0, 2),
             )
-            try:
-                response = await deadline.limit(call)
-            except CoterieError as error:
-                return error
             if response.error_code:
-                return api_error(
+                raise api_error(
                     response.error_code, f"the API versions of node {node_id}"
                 )
             return {
@@ -81,8 +70,7 @@ class Brokers(Family):
                 for each in response.api_keys
             }
 
-        outcomes = await asyncio.gather(*map(ask, wanted))
-        return results_of(wanted, dict(zip(wanted, outcomes, strict=True)))
+        return await ask_nodes(self._cluster, request, node_ids, is_retried=False)
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None
@@ -90,30 +78,20 @@ class Brokers(Family):
         """Describe the log directories of brokers with the sizes of their replicas;
         None means every broker (KIP-113). Each broker is asked once, without
         retries."""
-        deadline = Deadline(self._cluster)
-        if node_ids is None:
-            nodes = await nodes_of(self._cluster, deadline)
-            node_ids = (node.node_id for node in nodes)
-        wanted = list(dict.fromkeys(node_ids))
 
-        async def ask(node_id: int) -> tuple[LogDir, ...] | CoterieError:
-            request = m.DescribeLogDirsRequest(topics=None)
-            try:
-                response = await deadline.limit(
-                    lambda: self._cluster.call(
-                        request, m.DescribeLogDirsResponse, node_id=node_id
-                    )
-                )
-            except CoterieError as error:
-                return error
+        async def request(node_id: int) -> tuple[LogDir, ...]:
+            response = await self._cluster.call(
+                m.DescribeLogDirsRequest(topics=None),
+                m.DescribeLogDirsResponse,
+                node_id=node_id,
+            )
             if response.error_code:
-                return api_error(
+                raise api_error(
                     response.error_code, f"log directories of node {node_id}"
                 )
             return tuple(map(_log_dir, response.results))
 
-        outcomes = await asyncio.gather(*map(ask, wanted))
-        return results_of(wanted, dict(zip(wanted, outcomes, strict=True)))
+        return await ask_nodes(self._cluster, request, node_ids, is_retried=False)
 
 
 class SyncBrokers(SyncFamily[Brokers]):

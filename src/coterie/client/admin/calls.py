@@ -1,4 +1,4 @@
-"""The deadline and the retries of an admin call, and calls to the controller.
+"""Calls to every node of a cluster, and to the controller.
 
 Rules of this file: a change is retried only when it certainly had no effect: the
 controller could not be reached, or the response was NOT_CONTROLLER. When a response is
@@ -9,87 +9,51 @@ flight is not cut off by the deadline of the whole call but by its own time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
-from coterie.client.admin.groups import Node
-from coterie.client.cluster import Cluster
+from coterie.client.admin.results import Results, results_of
+from coterie.client.cluster import Cluster, Deadline, backoff_s, nodes_in
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
-from coterie.errors import ClientError, CoterieError, RequestTimedOut
-from coterie.wire import messages as m
+from coterie.errors import ClientError, CoterieError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
 
 M = TypeVar("M", bound=Message)
-T = TypeVar("T")
+V = TypeVar("V")
 
 
-class Deadline:
-    """The end of a call that starts now: `api_timeout_ms` from here, in the running
-    loop's time."""
+async def ask_nodes(
+    cluster: Cluster,
+    request: Callable[[int], Awaitable[V]],
+    node_ids: Iterable[int] | None = None,
+    *,
+    is_retried: bool = True,
+) -> Results[int, V]:
+    """Send a request to each node, by its id; None means every broker. Return the
+    outcome of each, in order.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._limit_ms = cluster.options.api_timeout_ms
-        self._at_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
+    Raises ConnectionLost, RequestTimedOut or ApiError when no broker names the others.
+    """
+    deadline = Deadline(cluster.options)
+    if node_ids is None:
+        metadata = await cluster.retrying(lambda: cluster.metadata([]), deadline)
+        node_ids = (node.node_id for node in nodes_in(metadata))
+    wanted = list(dict.fromkeys(node_ids))
 
-    def leaves(self, delay_s: float) -> bool:
-        """Return whether at least `delay_s` seconds are left."""
-        return asyncio.get_running_loop().time() + delay_s <= self._at_s
-
-    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
-        """Await a job. Raises RequestTimedOut at the deadline."""
+    async def ask(node_id: int) -> V | CoterieError:
+        attempt = partial(request, node_id)
         try:
-            async with asyncio.timeout_at(self._at_s):
-                return await job()
-        except TimeoutError:
-            message = f"no response within the call's {self._limit_ms} ms"
-            raise RequestTimedOut(message) from None
+            if is_retried:
+                return await cluster.retrying(attempt, deadline)
+            return await deadline.limit(attempt)
+        except CoterieError as error:
+            return error
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Await a job, and retry it after retriable errors. At the deadline, raise its
-        last error, which is more specific than a time-out.
-        """
-        failures: list[CoterieError] = []
-
-        async def once() -> T:
-            try:
-                return await attempt()
-            except CoterieError as error:
-                failures.append(error)
-                raise
-
-        try:
-            return await self.limit(lambda: self._cluster.retrying(once))
-        except RequestTimedOut as error:
-            raise (failures or [error])[-1] from None
-
-
-def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield the items in order, `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
-def backoff_s(options: ClientOptions, attempt: int) -> float:
-    """Return the backoff after the `attempt`-th attempt (s), which doubles each
-    time."""
-    delay_ms = options.retry_backoff_ms * (1 << min(attempt - 1, 16))
-    return min(delay_ms, options.retry_backoff_max_ms) / 1000
-
-
-async def nodes_of(cluster: Cluster, deadline: Deadline) -> tuple[Node, ...]:
-    """Return the brokers of the cluster, sorted by id."""
-    return nodes_in(await deadline.retrying(lambda: cluster.metadata([])))
-
-
-def nodes_in(metadata: m.MetadataResponse) -> tuple[Node, ...]:
-    """Return the brokers that a Metadata response names, sorted by id."""
-    brokers = metadata.brokers
-    return tuple(
-        sorted(Node(each.node_id, each.host, each.port, each.rack) for each in brokers)
-    )
+    outcomes = await asyncio.gather(*map(ask, wanted))
+    return results_of(wanted, dict(zip(wanted, outcomes, strict=True)))
 
 
 async def call_controller(
@@ -111,12 +75,12 @@ async def call_controller(
         controller_id = (await cluster.metadata([])).controller_id
         return await cluster.connection(controller_id if controller_id >= 0 else None)
 
-    deadline = Deadline(cluster)
+    deadline = Deadline(cluster.options)
     received: M | None = None
     attempt = 1
     while True:
         try:
-            connection = await deadline.retrying(connect)
+            connection = await cluster.retrying(connect, deadline)
         except ClientError:
             if received is None:
                 raise

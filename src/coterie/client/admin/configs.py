@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from coterie.client.admin.calls import Deadline, in_chunks
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Progress, Results, api_error, results_of
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import Cluster, Deadline, in_chunks
 from coterie.errors import CoterieError
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
@@ -190,7 +189,7 @@ class Configs(Family):
         request = m.ListConfigResourcesRequest(resource_types=sorted(kinds))
         is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
         wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
-        response = await Deadline(self._cluster).retrying(
+        response = await self._cluster.retrying(
             lambda: self._cluster.call(
                 request, m.ListConfigResourcesResponse, wanted=wanted
             )
@@ -227,7 +226,7 @@ async def _ask_all(
     of a request to any broker is raised, after retries if it is retriable.
     """
     wanted = list(dict.fromkeys(resources))
-    deadline = Deadline(cluster)
+    deadline = Deadline(cluster.options)
     outcomes: dict[ConfigResource, V | CoterieError] = {}
     pending = set(wanted)
 
@@ -250,7 +249,7 @@ async def _ask_all(
         is_nodes_own = each.kind in _KINDS_OF_A_NODE and each.name.isdecimal()
         by_node[int(each.name) if is_nodes_own else None].append(each)
     for chunk in in_chunks(by_node.pop(None, []), RESOURCES_PER_REQUEST):
-        settle(chunk, await deadline.retrying(partial(ask, None, chunk)))
+        settle(chunk, await cluster.retrying(partial(ask, None, chunk), deadline))
     await asyncio.gather(*(ask_node(*each) for each in by_node.items()))
     return results_of(wanted, outcomes)
 

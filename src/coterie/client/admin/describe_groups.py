@@ -71,7 +71,19 @@ class DescribeRequests:
         self._cluster = cluster
         self._with_operations = with_operations
 
-    async def consumer_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+    async def describe(self, node_id: int, ids: Sequence[GroupId]) -> _Described:
+        """Describe groups of any type that one broker coordinates."""
+        node = self._cluster.node(node_id)
+        outcomes = await self._consumer_groups(node, ids)
+        rest = [each for each in ids if each not in outcomes]
+        if rest:
+            outcomes |= await self._classic_groups(node, rest)
+        missing = [each for each in rest if is_missing_group(outcomes.get(each))]
+        if missing:
+            outcomes |= await self._newer_groups(node, missing, outcomes)
+        return outcomes
+
+    async def _consumer_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         try:
             response = await self._cluster.call(
                 m.ConsumerGroupDescribeRequest(
@@ -89,7 +101,7 @@ class DescribeRequests:
             if each.error_code not in _OTHER_TYPE
         }
 
-    async def classic_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+    async def _classic_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
         response = await self._cluster.call(
             m.DescribeGroupsRequest(
                 groups=list(ids),
@@ -101,7 +113,7 @@ class DescribeRequests:
         )
         return {each.group_id: classic_group(each, node) for each in response.groups}
 
-    async def newer_groups(
+    async def _newer_groups(
         self,
         node: Node,
         ids: Sequence[GroupId],

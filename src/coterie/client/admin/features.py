@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from coterie.client.admin.calls import Deadline, broker_timeout_ms, call_controller
+from coterie.client.admin.calls import broker_timeout_ms, call_controller
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.errors import CoterieError
@@ -81,7 +81,7 @@ class Features(Family):
                 request, m.ApiVersionsResponse, node_id=node_id, wanted=_FEATURES
             )
 
-        response = await Deadline(self._cluster).retrying(once)
+        response = await self._cluster.retrying(once)
         if response.error_code:
             raise api_error(response.error_code, "ApiVersions")
         epoch = response.finalized_features_epoch

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.leaders import LeaderCache, Outcomes, ask_leaders
-from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.results import Progress, Results, api_error, partition_name
+from coterie.client.admin.routing import LeaderCache, Outcomes, send_to_leaders
 from coterie.client.cluster import Cluster
 from coterie.errors import ClientError, CoterieError, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
@@ -142,8 +142,9 @@ async def fetch_logs(
     leader, with about `bytes_max` bytes in its response."""
 
     async def ask(
-        node_id: int, own: Mapping[TopicPartition, LogOffset]
-    ) -> Outcomes[FetchResult]:
+        node_id: int, partitions: Sequence[TopicPartition]
+    ) -> Outcomes[TopicPartition, FetchResult]:
+        own = {each: offsets[each] for each in partitions}
         request = _fetch_request(own, bytes_max)
         request.max_wait_ms = _WAIT_MS
         request.min_bytes = 1
@@ -153,12 +154,12 @@ async def fetch_logs(
         )
         return _fetch_outcomes(response, own)
 
-    return await ask_leaders(cluster, offsets, ask, cache=cache)
+    return await send_to_leaders(cluster, offsets, ask, cache=cache)
 
 
 def _fetch_outcomes(
     response: m.FetchResponse, wanted: Iterable[TopicPartition]
-) -> Outcomes[FetchResult]:
+) -> Outcomes[TopicPartition, FetchResult]:
     if response.error_code:
         error = api_error(response.error_code, "to fetch")
         return dict.fromkeys(wanted, error)
@@ -168,7 +169,7 @@ def _fetch_outcomes(
             partition = TopicPartition(topic.topic, data.partition_index)
             aborted = data.aborted_transactions or ()
             outcomes[partition] = (
-                api_error(data.error_code, _partition_name(partition))
+                api_error(data.error_code, partition_name(partition))
                 if data.error_code
                 else FetchResult(
                     data.records or b"",
@@ -204,8 +205,8 @@ class Records(Family):
         """
 
         async def ask(
-            node_id: int, own: Mapping[TopicPartition, Collection[LogOffset]]
-        ) -> Outcomes[Mapping[LogOffset, FirstRecord | None]]:
+            node_id: int, partitions: Sequence[TopicPartition]
+        ) -> Outcomes[TopicPartition, Mapping[LogOffset, FirstRecord | None]]:
             slots = asyncio.Semaphore(IN_FLIGHT_MAX)
 
             async def one(
@@ -223,7 +224,7 @@ class Records(Family):
             async def of_partition(
                 partition: TopicPartition,
             ) -> Mapping[LogOffset, FirstRecord | None] | CoterieError:
-                offsets = list(own[partition])
+                offsets = list(wanted[partition])
                 found = await asyncio.gather(
                     *(one(partition, each) for each in offsets)
                 )
@@ -234,10 +235,10 @@ class Records(Family):
                     records[offset] = each
                 return records
 
-            outcomes = await asyncio.gather(*map(of_partition, own))
-            return dict(zip(own, outcomes, strict=True))
+            outcomes = await asyncio.gather(*map(of_partition, partitions))
+            return dict(zip(partitions, outcomes, strict=True))
 
-        return await ask_leaders(self._cluster, wanted, ask, progress)
+        return await send_to_leaders(self._cluster, wanted, ask, progress)
 
 
 class SyncRecords(SyncFamily[Records]):
@@ -256,9 +257,9 @@ async def _first_record(
 ) -> FirstRecord | CoterieError | None:
     # A broker returns a whole batch for a limit of one byte, but only for the first
     # partition of a request: hence one request for each record.
-    at, bytes_max = offset, _ONE_BATCH
+    position, bytes_max = offset, _ONE_BATCH
     for _ in range(FETCHES_MAX):
-        request = _fetch_request({partition: at}, bytes_max)
+        request = _fetch_request({partition: position}, bytes_max)
         request.isolation_level = int(committed_only)
         response = await cluster.call(
             request, m.FetchResponse, node_id=node_id, wanted=_BY_NAME
@@ -266,12 +267,12 @@ async def _first_record(
         fetched = _fetch_outcomes(response, [partition]).get(partition)
         if not isinstance(fetched, FetchResult):
             return fetched or ClientError(
-                f"the response of node {node_id} omits {_partition_name(partition)}"
+                f"the response of node {node_id} omits {partition_name(partition)}"
             )
-        start = at
+        start = position
         try:
             for batch in fetched.batches():
-                at = max(at, batch.header.last_offset + 1)
+                position = max(position, batch.header.last_offset + 1)
                 if batch.is_hidden:
                     continue
                 for found, timestamp_ms in record_times(batch.data):
@@ -279,13 +280,13 @@ async def _first_record(
                         return FirstRecord(found, timestamp_ms)
         except MalformedFrame as error:
             return ClientError(
-                f"{_partition_name(partition)}: cannot read the batch at offset {at}: "
-                f"{error}"
+                f"{partition_name(partition)}: cannot read the batch at offset "
+                f"{position}: {error}"
             )
-        if at == start and not fetched.is_throttled:
+        if position == start and not fetched.is_throttled:
             return None
         bytes_max = _SKIPPED_BYTES
-    return FirstRecord(at, -1)
+    return FirstRecord(position, -1)
 
 
 def _fetch_request(
@@ -310,7 +311,3 @@ def _fetch_request(
             for name, partitions in topics.items()
         ],
     )
-
-
-def _partition_name(partition: TopicPartition) -> str:
-    return f"partition {partition.topic}-{partition.partition}"

@@ -16,15 +16,13 @@ its instance id.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from coterie.client.admin.calls import Deadline, nodes_of
-from coterie.client.admin.describe_groups import DescribeRequests, is_missing_group
+from coterie.client.admin.calls import ask_nodes
+from coterie.client.admin.describe_groups import DescribeRequests
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.group_driver import GroupDriver, Outcomes
 from coterie.client.admin.group_offsets import GROUP_CODES
 from coterie.client.admin.groups import (
     GroupDescription,
@@ -35,6 +33,11 @@ from coterie.client.admin.groups import (
     Node,
 )
 from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinator,
+    send_to_coordinators,
+)
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
@@ -79,7 +82,6 @@ class Groups(Family):
 
         Raises UnsupportedByBroker when a broker is too old for a filter (E28-07).
         """
-        deadline = Deadline(self._cluster)
         request = m.ListGroupsRequest(
             states_filter=[each.value for each in states],
             types_filter=[each.value for each in types],
@@ -87,51 +89,43 @@ class Groups(Family):
         wanted = _TYPES if types else _STATES if states else ANY_VERSION
         classic_only: set[int] = set()
 
-        async def list_on(node: Node) -> list[GroupListing] | CoterieError:
-            async def once() -> list[GroupListing]:
-                connection = await self._cluster.connection(node.node_id)
-                version = connection.version_of(m.ListGroupsRequest, wanted)
-                response = await connection.call(
-                    request, m.ListGroupsResponse, wanted=wanted
+        async def list_on(node_id: int) -> list[GroupListing]:
+            connection = await self._cluster.connection(node_id)
+            version = connection.version_of(m.ListGroupsRequest, wanted)
+            response = await connection.call(
+                request, m.ListGroupsResponse, wanted=wanted
+            )
+            if version not in _TYPES and not connection.serves(
+                ApiKey.CONSUMER_GROUP_DESCRIBE
+            ):
+                classic_only.add(node_id)
+            if response.error_code:
+                code = ErrorCode.read(response.error_code)
+                message = f"{connection.address} cannot list its groups: {code.name}"
+                raise ApiError(code, message)
+            return [
+                GroupListing(
+                    each.group_id,
+                    each.protocol_type,
+                    GroupState.read(each.group_state) if version in _STATES else None,
+                    GroupType.read(each.group_type) if version in _TYPES else None,
+                    node_id,
                 )
-                if version not in _TYPES and not connection.serves(
-                    ApiKey.CONSUMER_GROUP_DESCRIBE
-                ):
-                    classic_only.add(node.node_id)
-                if response.error_code:
-                    code = ErrorCode.read(response.error_code)
-                    raise ApiError(code, f"{node} cannot list its groups: {code.name}")
-                return [
-                    GroupListing(
-                        each.group_id,
-                        each.protocol_type,
-                        GroupState.read(each.group_state)
-                        if version in _STATES
-                        else None,
-                        GroupType.read(each.group_type) if version in _TYPES else None,
-                        node.node_id,
-                    )
-                    for each in response.groups
-                ]
+                for each in response.groups
+            ]
 
-            try:
-                return await deadline.retrying(once)
-            except CoterieError as error:
-                if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
-                    raise
-                return error
-
-        nodes = await nodes_of(self._cluster, deadline)
-        outcomes = await asyncio.gather(*map(list_on, nodes))
-        groups: dict[GroupId, GroupListing] = {}
-        errors: dict[int, CoterieError] = {}
-        for node, outcome in zip(nodes, outcomes, strict=True):
-            if isinstance(outcome, CoterieError):
-                errors[node.node_id] = outcome
-            else:
-                groups.update((each.group_id, each) for each in outcome)
+        results = await ask_nodes(self._cluster, list_on)
+        for error in results.errors.values():
+            # Without that filter the list would be incomplete.
+            if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
+                raise error
+        groups = {
+            each.group_id: each
+            for listings in results.values.values()
+            for each in listings
+        }
         listed = tuple(groups[each] for each in sorted(groups))
-        return GroupListings(listed, errors, frozenset(classic_only))
+        return GroupListings(listed, results.errors, frozenset(classic_only))
 
     async def describe(
         self,
@@ -144,36 +138,23 @@ class Groups(Family):
         GROUP_ID_NOT_FOUND (E29-03), and a share or streams group on a broker that is
         too old to describe it UnsupportedGroupType. Brokers before 2.3 return no
         operations."""
-        describe = DescribeRequests(self._cluster, with_operations)
-
-        async def request(
-            node: Node, group_ids: Sequence[GroupId]
-        ) -> Outcomes[GroupDescription]:
-            outcomes: dict[GroupId, GroupDescription | CoterieError] = {}
-            outcomes |= await describe.consumer_groups(node, group_ids)
-            rest = [each for each in group_ids if each not in outcomes]
-            if rest:
-                outcomes |= await describe.classic_groups(node, rest)
-            missing = [each for each in rest if is_missing_group(outcomes.get(each))]
-            if missing:
-                outcomes |= await describe.newer_groups(node, missing, outcomes)
-            return outcomes
-
-        driver = GroupDriver[GroupDescription](
-            self._cluster, request, progress=progress
+        requests = DescribeRequests(self._cluster, with_operations)
+        return await send_to_coordinators(
+            self._cluster, group_ids, requests.describe, progress=progress
         )
-        return await driver.run(group_ids)
 
     async def delete(
         self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, None]:
         """Delete groups without members, with their offsets (KIP-229)."""
 
-        async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[None]:
+        async def request(
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, None]:
             response = await self._cluster.call(
                 m.DeleteGroupsRequest(groups_names=list(group_ids)),
                 m.DeleteGroupsResponse,
-                node_id=node.node_id,
+                node_id=node_id,
             )
             return {
                 each.group_id: api_error(
@@ -184,8 +165,8 @@ class Groups(Family):
                 for each in response.results
             }
 
-        return await GroupDriver[None](self._cluster, request, progress=progress).run(
-            group_ids
+        return await send_to_coordinators(
+            self._cluster, group_ids, request, progress=progress
         )
 
     async def find_coordinators(
@@ -197,10 +178,12 @@ class Groups(Family):
         for each in wanted:
             self._cluster.forget_coordinator(each)
 
-        async def request(node: Node, group_ids: Sequence[GroupId]) -> Outcomes[Node]:
-            return dict.fromkeys(group_ids, node)
+        async def request(
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, Node]:
+            return dict.fromkeys(group_ids, self._cluster.node(node_id))
 
-        return await GroupDriver(self._cluster, request).run(wanted)
+        return await send_to_coordinators(self._cluster, wanted, request)
 
     async def remove_members(
         self,
@@ -239,15 +222,14 @@ class Groups(Family):
             ],
         )
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Removed]:
-            connection = await self._cluster.connection(node.node_id)
+        async def request(node_id: int) -> _Removed | CoterieError:
+            connection = await self._cluster.connection(node_id)
             if connection.version_of(m.LeaveGroupRequest) >= _MANY_SINCE:
                 response = await connection.call(leave, m.LeaveGroupResponse)
-                return {group_id: _removed(group_id, leaving, response)}
-            return {group_id: await _remove_one_by_one(connection, group_id, leaving)}
+                return _removed(group_id, leaving, response)
+            return await _remove_one_by_one(connection, group_id, leaving)
 
-        results = await GroupDriver[_Removed](self._cluster, request).run([group_id])
-        return results.one(group_id)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
 
 class SyncGroups(SyncFamily[Groups]):

@@ -20,10 +20,19 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
-from coterie.client.admin.groups import Node
-from coterie.client.admin.results import Partial, Progress, Results, api_error
-from coterie.client.cluster import RETRIED_CODES, Cluster
+from coterie.client.admin.results import (
+    Partial,
+    Progress,
+    Results,
+    api_error,
+    partition_name,
+)
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinator,
+    send_to_coordinators,
+)
+from coterie.client.cluster import RETRIED_CODES
 from coterie.errors import (
     ApiError,
     CoterieError,
@@ -70,6 +79,7 @@ class CommittedOffset:
     leader_epoch: int | None = None
     """The leader epoch of the record before it, when known."""
     metadata: str = ""
+    """A text of the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +143,15 @@ class CommittedOffsets(Family):
         """
 
         async def request(
-            node: Node, group_ids: Sequence[GroupId]
-        ) -> Outcomes[GroupOffsets]:
-            connection = await self._cluster.connection(node.node_id)
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, GroupOffsets]:
+            connection = await self._cluster.connection(node_id)
             version = connection.version_of(m.OffsetFetchRequest, FETCH_BY_NAME)
             is_batched = version >= _GROUPS_SINCE
             if not is_batched and len(group_ids) > 1:
                 raise NoBatchedOffsetFetchError(
-                    f"{node} serves OffsetFetch v{version}, of one group a request"
+                    f"{connection.address} serves OffsetFetch v{version}, which is "
+                    "about one group"
                 )
             fetch = (
                 _fetch_groups({each: wanted[each] for each in group_ids})
@@ -181,10 +192,9 @@ class CommittedOffsets(Family):
                 code = next((each for each in codes if each not in _PARTITION_CODES), 0)
             return {group_ids[0]: _group_offsets(group_ids[0], code, partitions)}
 
-        driver = GroupDriver[GroupOffsets](
-            self._cluster, request, chunk=OFFSETS_CHUNK, progress=progress
+        return await send_to_coordinators(
+            self._cluster, wanted, request, chunk=OFFSETS_CHUNK, progress=progress
         )
-        return await driver.run(wanted)
 
     async def alter(
         self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -194,30 +204,17 @@ class CommittedOffsets(Family):
         If the group has members, each partition has the error UNKNOWN_MEMBER_ID
         (E29-08). Raises the group's ApiError.
         """
-        topics = []
-        for name, indexes in by_topic(offsets).items():
-            partitions = []
-            for index in indexes:
-                offset = offsets[TopicPartition(name, index)]
-                epoch = offset.leader_epoch
-                partitions.append(
-                    m.OffsetCommitRequestPartition(
-                        partition_index=index,
-                        committed_offset=offset.offset,
-                        committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
-                        committed_metadata=offset.metadata,
-                    )
-                )
-            topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
         commit = m.OffsetCommitRequest(
-            group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
+            group_id=group_id,
+            generation_id_or_member_epoch=_NO_EPOCH,
+            topics=topics_to_commit(offsets),
         )
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        async def request(node_id: int) -> _Changed | CoterieError:
             response = await self._cluster.call(
                 commit,
                 m.OffsetCommitResponse,
-                node_id=node.node_id,
+                node_id=node_id,
                 wanted=_COMMIT_BY_NAME,
             )
             codes = {
@@ -225,9 +222,9 @@ class CommittedOffsets(Family):
                 for topic in response.topics
                 for each in topic.partitions
             }
-            return {group_id: _changed(group_id, offsets, codes)}
+            return _changed(group_id, offsets, codes)
 
-        return await _run_one(self._cluster, group_id, request)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
     async def delete(
         self, group_id: GroupId, partitions: Collection[TopicPartition]
@@ -245,20 +242,20 @@ class CommittedOffsets(Family):
             topics.append(m.OffsetDeleteRequestTopic(name=name, partitions=deleted))
         delete = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        async def request(node_id: int) -> _Changed | CoterieError:
             response = await self._cluster.call(
-                delete, m.OffsetDeleteResponse, node_id=node.node_id
+                delete, m.OffsetDeleteResponse, node_id=node_id
             )
             if response.error_code:  # precedes the codes of partitions (D-50)
-                return {group_id: api_error(response.error_code, f"group {group_id}")}
+                return api_error(response.error_code, f"group {group_id}")
             codes = {
                 TopicPartition(topic.name, each.partition_index): each.error_code
                 for topic in response.topics
                 for each in topic.partitions
             }
-            return {group_id: _changed(group_id, partitions, codes)}
+            return _changed(group_id, partitions, codes)
 
-        return await _run_one(self._cluster, group_id, request)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
 
 class SyncCommittedOffsets(SyncFamily[CommittedOffsets]):
@@ -311,7 +308,7 @@ def _group_offsets(
         partition = TopicPartition(topic, each.partition_index)
         epoch = each.committed_leader_epoch
         if each.error_code:
-            errors[partition] = api_error(each.error_code, _name(partition))
+            errors[partition] = api_error(each.error_code, partition_name(partition))
         elif each.committed_offset < 0:  # no commit (A-62)
             offsets[partition] = None
         else:
@@ -321,13 +318,6 @@ def _group_offsets(
                 each.metadata or "",
             )
     return GroupOffsets(offsets, errors)
-
-
-async def _run_one(
-    cluster: Cluster, group_id: GroupId, request: Request[_Changed]
-) -> _Changed:
-    results = await GroupDriver[_Changed](cluster, request).run([group_id])
-    return results.one(group_id)
 
 
 def _changed(
@@ -341,7 +331,7 @@ def _changed(
     done: dict[TopicPartition, None] = {}
     errors: dict[TopicPartition, CoterieError] = {}
     for each in dict.fromkeys(wanted):
-        name = _name(each)
+        name = partition_name(each)
         if each not in codes:
             errors[each] = MalformedFrame(f"the response omits {name}")
         elif codes[each] == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -364,8 +354,27 @@ def _changed(
     return Results(done, errors)
 
 
-def _name(partition: TopicPartition) -> str:
-    return f"partition {partition.topic}-{partition.partition}"
+def topics_to_commit(
+    offsets: Mapping[TopicPartition, LogOffset | CommittedOffset],
+) -> list[m.OffsetCommitRequestTopic]:
+    """Return offsets as the topics of an OffsetCommit request."""
+    topics = []
+    for name, indexes in by_topic(offsets).items():
+        partitions = []
+        for index in indexes:
+            given = offsets[TopicPartition(name, index)]
+            offset = CommittedOffset(given) if isinstance(given, int) else given
+            epoch = offset.leader_epoch
+            partitions.append(
+                m.OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        topics.append(m.OffsetCommitRequestTopic(name=name, partitions=partitions))
+    return topics
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:

@@ -6,15 +6,15 @@ Each leader gets one request for all of its partitions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.leaders import Outcomes, ask_leaders
-from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.results import Progress, Results, api_error, partition_name
+from coterie.client.admin.routing import Outcomes, send_to_leaders
 from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -86,15 +86,16 @@ class Logs(Family):
         """
 
         async def ask(
-            node_id: int, specs: Mapping[TopicPartition, OffsetSpec]
-        ) -> Outcomes[LogOffsetInfo]:
+            node_id: int, partitions: Sequence[TopicPartition]
+        ) -> Outcomes[TopicPartition, LogOffsetInfo]:
             connection = await self._cluster.connection(node_id)
             least = _ISOLATION_SINCE if committed_only else 0
             versions = Versions(least, VERSION_MAX)
             version = connection.version_of(m.ListOffsetsRequest, versions)
             outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
             topics: dict[TopicName, list[m.ListOffsetsPartition]] = defaultdict(list)
-            for partition, spec in specs.items():
+            for partition in partitions:
+                spec = wanted[partition]
                 number = _number(spec)
                 if version < (since := _SINCE.get(spec, 0)):
                     outcomes[partition] = UnsupportedByBroker(
@@ -126,7 +127,7 @@ class Logs(Family):
                     partition = TopicPartition(topic.name, each.partition_index)
                     epoch = each.leader_epoch
                     outcomes[partition] = (
-                        api_error(each.error_code, _name(partition))
+                        api_error(each.error_code, partition_name(partition))
                         if each.error_code
                         else LogOffsetInfo(
                             each.offset, each.timestamp, epoch if epoch >= 0 else None
@@ -134,7 +135,7 @@ class Logs(Family):
                     )
             return outcomes
 
-        return await ask_leaders(self._cluster, wanted, ask, progress)
+        return await send_to_leaders(self._cluster, wanted, ask, progress)
 
     async def delete_records(
         self,
@@ -148,12 +149,14 @@ class Logs(Family):
         """
 
         async def ask(
-            node_id: int, offsets: Mapping[TopicPartition, LogOffset]
-        ) -> Outcomes[LogOffset]:
+            node_id: int, partitions: Sequence[TopicPartition]
+        ) -> Outcomes[TopicPartition, LogOffset]:
             topics: dict[TopicName, list[m.DeleteRecordsPartition]] = defaultdict(list)
-            for (name, index), offset in offsets.items():
-                topics[name].append(
-                    m.DeleteRecordsPartition(partition_index=index, offset=offset)
+            for partition in partitions:
+                topics[partition.topic].append(
+                    m.DeleteRecordsPartition(
+                        partition_index=partition.partition, offset=before[partition]
+                    )
                 )
             request = m.DeleteRecordsRequest(
                 topics=[
@@ -170,13 +173,13 @@ class Logs(Family):
                 for each in topic.partitions:
                     partition = TopicPartition(topic.name, each.partition_index)
                     outcomes[partition] = (
-                        api_error(each.error_code, _name(partition))
+                        api_error(each.error_code, partition_name(partition))
                         if each.error_code
                         else each.low_watermark
                     )
             return outcomes
 
-        return await ask_leaders(self._cluster, before, ask, progress)
+        return await send_to_leaders(self._cluster, before, ask, progress)
 
 
 class SyncLogs(SyncFamily[Logs]):
@@ -191,7 +194,3 @@ def _number(spec: OffsetSpec) -> int:
     negative numbers mean a `SpecialOffset`.
     """
     return max(spec.timestamp_ms, 0) if isinstance(spec, AtTime) else int(spec)
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"partition {partition.topic}-{partition.partition}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.calls import call_controller
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.wire import messages as m
@@ -67,7 +67,7 @@ class Quotas(Family):
             ],
             strict=strict,
         )
-        response = await Deadline(self._cluster).retrying(
+        response = await self._cluster.retrying(
             lambda: self._cluster.call(request, m.DescribeClientQuotasResponse)
         )
         if response.error_code:

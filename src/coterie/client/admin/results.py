@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from coterie.auth.acl import Operation
 from coterie.errors import ApiError, CoterieError, MalformedFrame
+from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 K = TypeVar("K")
@@ -131,6 +132,11 @@ def api_error(code: int, subject: str, message: str | None = None) -> ApiError:
         return ApiError(read, f"{subject}: {read.name}: {message}")
     explanation = _EXPLANATIONS.get(read) or f"was refused: {read.name}"
     return ApiError(read, f"{subject} {explanation}")
+
+
+def partition_name(partition: TopicPartition) -> str:
+    """Return a partition as errors name it."""
+    return f"partition {partition.topic}-{partition.partition}"
 
 
 OPERATIONS_OMITTED: Final = -(2**31)

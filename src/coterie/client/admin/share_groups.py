@@ -15,63 +15,48 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from coterie.client.admin import group_offsets, groups, results
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
-from coterie.client.admin.group_offsets import (
-    CommittedOffset,
-    GroupOffsets,
-    by_topic,
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinator,
+    send_to_coordinators,
 )
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupState,
-    GroupType,
-    MemberDescription,
-    Node,
-)
-from coterie.client.admin.results import (
-    Partial,
-    Progress,
-    Results,
-    api_error,
-    authorized_operations,
-    results_of,
-)
-from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
 
 _PROTOCOL_TYPE: Final = "share"
-_OFFSETS_CHUNK: Final = 50
 _UNKNOWN: Final = -1
 
 
 def share_group(
-    group: m.DescribedShareGroup, node: Node
-) -> GroupDescription | CoterieError:
+    group: m.DescribedShareGroup, node: groups.Node
+) -> groups.GroupDescription | CoterieError:
     """Convert one group of a ShareGroupDescribe response, or its error."""
     if group.error_code:
-        return api_error(
+        return results.api_error(
             group.error_code, f"group {group.group_id}", group.error_message
         )
     members = sorted(group.members, key=lambda member: member.member_id)
-    return GroupDescription(
+    return groups.GroupDescription(
         group_id=group.group_id,
-        type=GroupType.SHARE,
-        state=GroupState.read(group.group_state),
+        type=groups.GroupType.SHARE,
+        state=groups.GroupState.read(group.group_state),
         protocol_type=_PROTOCOL_TYPE,
         assignor=group.assignor_name,
         coordinator=node,
         members=tuple(map(_member, members)),
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        authorized_operations=authorized_operations(group.authorized_operations),
+        authorized_operations=results.authorized_operations(
+            group.authorized_operations
+        ),
     )
 
 
-def _member(member: m.ShareMember) -> MemberDescription:
-    return MemberDescription(
+def _member(member: m.ShareMember) -> groups.MemberDescription:
+    return groups.MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
@@ -102,7 +87,7 @@ class ShareOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroupOffsets(Partial[TopicPartition]):
+class ShareGroupOffsets(results.Partial[TopicPartition]):
     """The positions of one share group.
 
     A partition that it has not read yet is None. One that could not be read is in
@@ -117,14 +102,14 @@ class ShareGroupOffsets(Partial[TopicPartition]):
         self.raise_any()
         return self.offsets
 
-    def as_commits(self, *, with_epochs: bool) -> GroupOffsets:
+    def as_commits(self, *, with_epochs: bool) -> group_offsets.GroupOffsets:
         """Return the start offsets in the form of committed offsets. Without epochs,
         they equal those that `ShareGroups.alter_offsets` sets."""
-        return GroupOffsets(
+        return group_offsets.GroupOffsets(
             {
                 at: None
                 if each is None
-                else CommittedOffset(
+                else group_offsets.CommittedOffset(
                     each.start, each.leader_epoch if with_epochs else None
                 )
                 for at, each in self.offsets.items()
@@ -134,7 +119,6 @@ class ShareGroupOffsets(Partial[TopicPartition]):
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
-_Changed = Results[TopicPartition, None]
 
 
 class ShareGroups(Family):
@@ -144,8 +128,8 @@ class ShareGroups(Family):
         self,
         wanted: Mapping[GroupId, Collection[TopicPartition] | None],
         *,
-        progress: Progress | None = None,
-    ) -> Results[GroupId, ShareGroupOffsets]:
+        progress: results.Progress | None = None,
+    ) -> results.Results[GroupId, ShareGroupOffsets]:
         """Fetch the start offsets and the lag of share groups (KIP-932); None means
         every partition of the group.
 
@@ -153,25 +137,28 @@ class ShareGroups(Family):
         """
 
         async def request(
-            node: Node, group_ids: Sequence[GroupId]
-        ) -> Outcomes[ShareGroupOffsets]:
+            node_id: int, group_ids: Sequence[GroupId]
+        ) -> Outcomes[GroupId, ShareGroupOffsets]:
             response = await self._cluster.call(
                 m.DescribeShareGroupOffsetsRequest(
                     groups=[_wanted_group(each, wanted[each]) for each in group_ids]
                 ),
                 m.DescribeShareGroupOffsetsResponse,
-                node_id=node.node_id,
+                node_id=node_id,
             )
             return {each.group_id: _share_offsets(each) for each in response.groups}
 
-        driver = GroupDriver[ShareGroupOffsets](
-            self._cluster, request, chunk=_OFFSETS_CHUNK, progress=progress
+        return await send_to_coordinators(
+            self._cluster,
+            wanted,
+            request,
+            chunk=group_offsets.OFFSETS_CHUNK,
+            progress=progress,
         )
-        return await driver.run(wanted)
 
     async def alter_offsets(
         self, group_id: GroupId, starts: Mapping[TopicPartition, LogOffset]
-    ) -> Results[TopicPartition, None]:
+    ) -> results.Results[TopicPartition, None]:
         """Set start offsets of a share group without members; the group is created if
         it does not exist (KIP-932).
 
@@ -188,35 +175,35 @@ class ShareGroups(Family):
                     for index in indexes
                 ],
             )
-            for name, indexes in by_topic(starts).items()
+            for name, indexes in group_offsets.by_topic(starts).items()
         ]
         change = m.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
 
-        async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        async def request(
+            node_id: int,
+        ) -> results.Results[TopicPartition, None] | CoterieError:
             response = await self._cluster.call(
-                change, m.AlterShareGroupOffsetsResponse, node_id=node.node_id
+                change, m.AlterShareGroupOffsetsResponse, node_id=node_id
             )
             if response.error_code:
-                name = f"group {group_id}"
-                return {
-                    group_id: api_error(
-                        response.error_code, name, response.error_message
-                    )
-                }
+                name, message = f"group {group_id}", response.error_message
+                return results.api_error(response.error_code, name, message)
             outcomes: dict[TopicPartition, CoterieError | None] = {}
             for topic in response.responses:
                 for each in topic.partitions:
-                    at = TopicPartition(topic.topic_name, each.partition_index)
-                    outcomes[at] = _error(
-                        each.error_code, _name(at), each.error_message
+                    partition = TopicPartition(topic.topic_name, each.partition_index)
+                    outcomes[partition] = _error(
+                        each.error_code,
+                        results.partition_name(partition),
+                        each.error_message,
                     )
-            return {group_id: results_of(starts, outcomes)}
+            return results.results_of(starts, outcomes)
 
-        return await _run_one(self._cluster, group_id, request)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
     async def delete_offsets(
         self, group_id: GroupId, topics: Collection[TopicName]
-    ) -> Results[TopicName, None]:
+    ) -> results.Results[TopicName, None]:
         """Delete the start offsets of whole topics from a share group without members
         (KIP-932). Raises as `alter_offsets` does."""
         change = m.DeleteShareGroupOffsetsRequest(
@@ -228,30 +215,23 @@ class ShareGroups(Family):
         )
 
         async def request(
-            node: Node, _: Sequence[GroupId]
-        ) -> Outcomes[Results[TopicName, None]]:
+            node_id: int,
+        ) -> results.Results[TopicName, None] | CoterieError:
             response = await self._cluster.call(
-                change, m.DeleteShareGroupOffsetsResponse, node_id=node.node_id
+                change, m.DeleteShareGroupOffsetsResponse, node_id=node_id
             )
             if response.error_code:
-                name = f"group {group_id}"
-                return {
-                    group_id: api_error(
-                        response.error_code, name, response.error_message
-                    )
-                }
+                name, message = f"group {group_id}", response.error_message
+                return results.api_error(response.error_code, name, message)
             outcomes = {
                 each.topic_name: _error(
                     each.error_code, f"topic {each.topic_name}", each.error_message
                 )
                 for each in response.responses
             }
-            return {group_id: results_of(topics, outcomes)}
+            return results.results_of(topics, outcomes)
 
-        results = await GroupDriver[Results[TopicName, None]](
-            self._cluster, request
-        ).run([group_id])
-        return results.one(group_id)
+        return await send_to_coordinator(self._cluster, group_id, request)
 
 
 class SyncShareGroups(SyncFamily[ShareGroups]):
@@ -269,7 +249,7 @@ def _wanted_group(
     if named is not None:
         topics = [
             m.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
-            for name, indexes in by_topic(named).items()
+            for name, indexes in group_offsets.by_topic(named).items()
         ]
     return m.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
 
@@ -278,20 +258,23 @@ def _share_offsets(
     group: m.DescribeShareGroupOffsetsResponseGroup,
 ) -> ShareGroupOffsets | CoterieError:
     if group.error_code:
-        return api_error(
+        return results.api_error(
             group.error_code, f"group {group.group_id}", group.error_message
         )
     found: dict[TopicPartition, ShareOffset | None] = {}
     errors: dict[TopicPartition, CoterieError] = {}
     for topic in group.topics:
         for each in topic.partitions:
-            at = TopicPartition(topic.topic_name, each.partition_index)
+            partition = TopicPartition(topic.topic_name, each.partition_index)
             if each.error_code:
-                errors[at] = api_error(each.error_code, _name(at), each.error_message)
+                name = results.partition_name(partition)
+                errors[partition] = results.api_error(
+                    each.error_code, name, each.error_message
+                )
             elif each.start_offset < 0:
-                found[at] = None
+                found[partition] = None
             else:
-                found[at] = ShareOffset(
+                found[partition] = ShareOffset(
                     each.start_offset, _known(each.leader_epoch), _known(each.lag)
                 )
     return ShareGroupOffsets(found, errors)
@@ -301,16 +284,5 @@ def _known(number: int) -> int | None:
     return None if number <= _UNKNOWN else number
 
 
-async def _run_one(
-    cluster: Cluster, group_id: GroupId, request: Request[_Changed]
-) -> _Changed:
-    results = await GroupDriver[_Changed](cluster, request).run([group_id])
-    return results.one(group_id)
-
-
 def _error(code: int, subject: str, message: str | None) -> CoterieError | None:
-    return api_error(code, subject, message) if code else None
-
-
-def _name(at: TopicPartition) -> str:
-    return f"partition {at.topic}-{at.partition}"
+    return results.api_error(code, subject, message) if code else None

@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from coterie.client.admin.groups import (
-    GroupDescription,
-    GroupState,
-    GroupType,
-    MemberDescription,
-    Node,
-    Subtopology,
-    Task,
-    Tasks,
-    Topology,
-)
+from coterie.client.admin import groups
 from coterie.client.admin.results import api_error, authorized_operations
 from coterie.errors import CoterieError
 from coterie.types import TopicName, TopicPartition
@@ -28,8 +18,8 @@ _PROTOCOL_TYPE: Final = "streams"
 
 
 def streams_group(
-    group: m.DescribedStreamsGroup, node: Node
-) -> GroupDescription | CoterieError:
+    group: m.DescribedStreamsGroup, node: groups.Node
+) -> groups.GroupDescription | CoterieError:
     """Convert one group of a StreamsGroupDescribe response, or its error."""
     if group.error_code:
         return api_error(
@@ -41,10 +31,10 @@ def streams_group(
         for each in (topology.subtopologies if topology else ())
     }
     members = sorted(group.members, key=lambda member: member.member_id)
-    return GroupDescription(
+    return groups.GroupDescription(
         group_id=group.group_id,
-        type=GroupType.STREAMS,
-        state=GroupState.read(group.group_state),
+        type=groups.GroupType.STREAMS,
+        state=groups.GroupState.read(group.group_state),
         protocol_type=_PROTOCOL_TYPE,
         assignor="",
         coordinator=node,
@@ -56,11 +46,11 @@ def streams_group(
     )
 
 
-def _topology(topology: m.Topology) -> Topology:
-    return Topology(
+def _topology(topology: m.Topology) -> groups.Topology:
+    return groups.Topology(
         topology.epoch,
         tuple(
-            Subtopology(
+            groups.Subtopology(
                 each.subtopology_id,
                 tuple(sorted(each.source_topics)),
                 _names(each.repartition_source_topics),
@@ -78,12 +68,12 @@ def _names(topics: Iterable[m.TopicInfo]) -> tuple[TopicName, ...]:
 
 def _member(
     member: m.StreamsMember, topics: dict[str, tuple[TopicName, ...]]
-) -> MemberDescription:
+) -> groups.MemberDescription:
     tasks = _tasks(member.assignment)
     target = _tasks(member.target_assignment)
     subtopologies = {each.subtopology_id for each in (*tasks.active, *target.active)}
     read = {topic for each in subtopologies for topic in topics.get(each, ())}
-    return MemberDescription(
+    return groups.MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
@@ -101,17 +91,17 @@ def _member(
     )
 
 
-def _tasks(assignment: m.TaskAssignment) -> Tasks:
-    def sort(ids: Iterable[m.TaskIds]) -> tuple[Task, ...]:
+def _tasks(assignment: m.TaskAssignment) -> groups.Tasks:
+    def sort(ids: Iterable[m.TaskIds]) -> tuple[groups.Task, ...]:
         return tuple(
             sorted(
-                Task(each.subtopology_id, partition)
+                groups.Task(each.subtopology_id, partition)
                 for each in ids
                 for partition in each.partitions
             )
         )
 
-    return Tasks(
+    return groups.Tasks(
         sort(assignment.active_tasks),
         sort(assignment.standby_tasks),
         sort(assignment.warmup_tasks),
@@ -119,7 +109,7 @@ def _tasks(assignment: m.TaskAssignment) -> Tasks:
 
 
 def _partitions(
-    tasks: Collection[Task], topics: dict[str, tuple[TopicName, ...]]
+    tasks: Collection[groups.Task], topics: dict[str, tuple[TopicName, ...]]
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions that tasks read. A topic may have fewer partitions than its
     subtopology has tasks: the response has no partition counts."""

@@ -12,16 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie.client.admin.calls import (
-    Deadline,
-    backoff_s,
-    broker_timeout_ms,
-    call_controller,
-)
+from coterie.client.admin.calls import broker_timeout_ms, call_controller
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
 from coterie.client.admin.results import Results, api_error, results_of
-from coterie.client.cluster import Cluster
+from coterie.client.admin.routing import UNKNOWN_TRIES, topics_of
+from coterie.client.cluster import Cluster, Deadline, backoff_s
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -100,9 +95,11 @@ class Topics(Family):
     ) -> Results[TopicName, TopicDescription]:
         """Describe topics and their partitions; None means every topic that the
         principal may describe."""
-        deadline = Deadline(self._cluster)
+        deadline = Deadline(self._cluster.options)
         if names is None:
-            metadata = await deadline.retrying(lambda: self._cluster.metadata(None))
+            metadata = await self._cluster.retrying(
+                lambda: self._cluster.metadata(None), deadline
+            )
             topics = {topic.name or "": topic for topic in metadata.topics}
             return _described(sorted(topics), topics)
         wanted = list(dict.fromkeys(names))
@@ -232,7 +229,7 @@ async def _fill_numbers(cluster: Cluster, topics: Iterable[m.CreatableTopic]) ->
     # Imported here: newer brokers do not need it.
     from coterie.client.admin.configs import ConfigResource, Configs
 
-    metadata = await Deadline(cluster).retrying(lambda: cluster.metadata([]))
+    metadata = await cluster.retrying(lambda: cluster.metadata([]))
     broker = ConfigResource(ConfigResourceType.BROKER, str(metadata.controller_id))
     settings = {
         each.name: int(each.value or 1)

@@ -12,36 +12,33 @@ hanging, so an unavailable coordinator is an error and never a hanging transacti
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from typing import Final
 
-from coterie.client.admin.calls import Deadline, backoff_s, in_chunks, nodes_of
+from coterie.client.admin.calls import ask_nodes
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.groups import Node
-from coterie.client.admin.leaders import Outcomes, ask_leaders
 from coterie.client.admin.results import (
     Partial,
     Progress,
     Results,
     api_error,
+    partition_name,
     results_of,
 )
-from coterie.client.admin.topics import Topics
-from coterie.client.cluster import (
-    TRANSACTION,
-    Cluster,
-    find_coordinator_request,
-    is_retriable,
-    read_find_coordinator,
+from coterie.client.admin.routing import (
+    Outcomes,
+    send_to_coordinators,
+    send_to_leaders,
 )
+from coterie.client.admin.topics import Topics
+from coterie.client.cluster import TRANSACTION
 from coterie.client.connection import ANY_VERSION
-from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
+from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -190,7 +187,6 @@ class Transactions(Family):
         (RE2J). Raises UnsupportedByBroker for brokers before Kafka 3.0, before 3.8 for
         `running_ms` (KIP-994) and before 4.1 for `id_pattern` (KIP-1152).
         """
-        deadline = Deadline(self._cluster)
         wanted = _PATTERN if id_pattern else _DURATION if running_ms else ANY_VERSION
         request = m.ListTransactionsRequest(
             state_filters=[each.value for each in states],
@@ -199,47 +195,32 @@ class Transactions(Family):
             transactional_id_pattern=id_pattern,
         )
 
-        async def list_on(node: Node) -> list[TransactionListing] | CoterieError:
-            async def once() -> list[TransactionListing]:
-                response = await self._cluster.call(
-                    request,
-                    m.ListTransactionsResponse,
-                    node_id=node.node_id,
-                    wanted=wanted,
+        async def list_on(node_id: int) -> list[TransactionListing]:
+            response = await self._cluster.call(
+                request, m.ListTransactionsResponse, node_id=node_id, wanted=wanted
+            )
+            if response.error_code:
+                code = ErrorCode.read(response.error_code)
+                name = f"{self._cluster.node(node_id)} cannot list transactions"
+                raise ApiError(code, f"{name}: {code.name}")
+            return [
+                TransactionListing(
+                    each.transactional_id,
+                    each.producer_id,
+                    TransactionState.read(each.transaction_state),
+                    node_id,
                 )
-                if response.error_code:
-                    code = ErrorCode.read(response.error_code)
-                    raise ApiError(
-                        code, f"{node} cannot list transactions: {code.name}"
-                    )
-                return [
-                    TransactionListing(
-                        each.transactional_id,
-                        each.producer_id,
-                        TransactionState.read(each.transaction_state),
-                        node.node_id,
-                    )
-                    for each in response.transaction_states
-                ]
+                for each in response.transaction_states
+            ]
 
-            try:
-                return await deadline.retrying(once)
-            except UnsupportedByBroker:
-                raise  # without that filter the list would be incomplete
-            except CoterieError as error:
-                return error
-
-        nodes = await nodes_of(self._cluster, deadline)
-        outcomes = await asyncio.gather(*map(list_on, nodes))
-        listed: list[TransactionListing] = []
-        errors: dict[int, CoterieError] = {}
-        for node, outcome in zip(nodes, outcomes, strict=True):
-            if isinstance(outcome, CoterieError):
-                errors[node.node_id] = outcome
-            else:
-                listed += outcome
+        results = await ask_nodes(self._cluster, list_on)
+        for error in results.errors.values():
+            # Without that filter the list would be incomplete.
+            if isinstance(error, UnsupportedByBroker):
+                raise error
+        listed = [each for own in results.values.values() for each in own]
         listed.sort(key=lambda each: each.transactional_id)
-        return TransactionListings(tuple(listed), errors)
+        return TransactionListings(tuple(listed), results.errors)
 
     async def describe(
         self, transactional_ids: Iterable[str]
@@ -249,25 +230,32 @@ class Transactions(Family):
 
         Brokers before Kafka 3.0 have the error UnsupportedByBroker.
         """
-        wanted = list(dict.fromkeys(transactional_ids))
-        deadline = Deadline(self._cluster)
-        outcomes: dict[str, TransactionDescription | CoterieError] = {}
-        pending, attempt = wanted, 1
-        while pending:
-            outcomes |= await _describe_once(self._cluster, deadline, pending)
-            delay_s = backoff_s(self._cluster.options, attempt)
-            if not deadline.leaves(delay_s):
-                break
-            pending = [
-                each
-                for each in pending
-                if isinstance(error := outcomes.get(each), CoterieError)
-                and is_retriable(error)
-            ]
-            if pending:
-                await asyncio.sleep(delay_s)
-            attempt += 1
-        return results_of(wanted, outcomes)
+
+        async def request(
+            node_id: int, ids: Sequence[str]
+        ) -> Outcomes[str, TransactionDescription]:
+            response = await self._cluster.call(
+                m.DescribeTransactionsRequest(transactional_ids=list(ids)),
+                m.DescribeTransactionsResponse,
+                node_id=node_id,
+            )
+            node = self._cluster.node(node_id)
+            return {
+                each.transactional_id: api_error(
+                    each.error_code, f"transactional id {each.transactional_id}"
+                )
+                if each.error_code
+                else _description(node, each)
+                for each in response.transaction_states
+            }
+
+        return await send_to_coordinators(
+            self._cluster,
+            transactional_ids,
+            request,
+            key_type=TRANSACTION,
+            chunk=_IDS_PER_REQUEST,
+        )
 
     async def describe_producers(
         self,
@@ -279,8 +267,8 @@ class Transactions(Family):
         transactions (KIP-664). It needs READ on the topic and Kafka 2.8."""
 
         async def ask(
-            node_id: int, wanted: Mapping[TopicPartition, None]
-        ) -> Outcomes[tuple[ProducerState, ...]]:
+            node_id: int, wanted: Sequence[TopicPartition]
+        ) -> Outcomes[TopicPartition, tuple[ProducerState, ...]]:
             topics: dict[TopicName, list[int]] = defaultdict(list)
             for each in wanted:
                 topics[each.topic].append(each.partition)
@@ -298,18 +286,16 @@ class Transactions(Family):
             ] = {}
             for topic in response.topics:
                 for described in topic.partitions:
-                    at = TopicPartition(topic.name, described.partition_index)
-                    name = f"partition {at.topic}-{at.partition}"
-                    outcomes[at] = (
+                    partition = TopicPartition(topic.name, described.partition_index)
+                    name = partition_name(partition)
+                    outcomes[partition] = (
                         api_error(described.error_code, name, described.error_message)
                         if described.error_code
                         else tuple(map(_producer, described.active_producers))
                     )
             return outcomes
 
-        return await ask_leaders(
-            self._cluster, dict.fromkeys(partitions), ask, progress
-        )
+        return await send_to_leaders(self._cluster, partitions, ask, progress)
 
     async def find_hanging(
         self,
@@ -371,9 +357,10 @@ class Transactions(Family):
         outcomes: dict[OpenTransaction, CoterieError | None] = {}
 
         async def ask(
-            node_id: int, own: Mapping[TopicPartition, OpenTransaction]
-        ) -> Outcomes[None]:
-            request = m.WriteTxnMarkersRequest(markers=list(map(_marker, own.values())))
+            node_id: int, partitions: Sequence[TopicPartition]
+        ) -> Outcomes[TopicPartition, None]:
+            markers = [_marker(turn[each]) for each in partitions]
+            request = m.WriteTxnMarkersRequest(markers=markers)
             response = await self._cluster.call(
                 request, m.WriteTxnMarkersResponse, node_id=node_id
             )
@@ -384,15 +371,16 @@ class Transactions(Family):
                 for each in topic.partitions
             }
             return {
-                at: _marker_error(code, at) if code else None
-                for at, each in own.items()
-                if (code := codes.get((each.producer_id, *at))) is not None
+                each: _marker_error(code, each) if code else None
+                for each in partitions
+                if (code := codes.get((turn[each].producer_id, *each))) is not None
             }
 
+        turn: dict[TopicPartition, OpenTransaction] = {}
         pending = wanted
         while pending:
             turn = {each.partition: each for each in reversed(pending)}
-            results = await ask_leaders(self._cluster, turn, ask)
+            results = await send_to_leaders(self._cluster, turn, ask)
             for at, each in turn.items():
                 outcomes[each] = results.errors.get(at)
             pending = [each for each in pending if each not in outcomes]
@@ -407,76 +395,6 @@ class SyncTransactions(SyncFamily[Transactions]):
     describe_producers = blocking(Transactions.describe_producers)
     find_hanging = blocking(Transactions.find_hanging)
     abort = blocking(Transactions.abort)
-
-
-async def _describe_once(
-    cluster: Cluster, deadline: Deadline, ids: Sequence[str]
-) -> dict[str, TransactionDescription | CoterieError]:
-    """Send each coordinator one request per 500 ids."""
-    outcomes: dict[str, TransactionDescription | CoterieError] = {}
-    by_node: dict[Node, list[str]] = defaultdict(list)
-    for chunk in in_chunks(ids, _IDS_PER_REQUEST):
-        try:
-            places = await deadline.limit(partial(_coordinators, cluster, chunk))
-        except CoterieError as error:
-            outcomes.update(dict.fromkeys(chunk, error))
-            continue
-        for each, place in places.items():
-            if isinstance(place, Node):
-                by_node[place].append(each)
-            else:
-                outcomes[each] = place
-
-    async def describe_on(node: Node, ids: Sequence[str]) -> None:
-        try:
-            response = await deadline.limit(
-                lambda: cluster.call(
-                    m.DescribeTransactionsRequest(transactional_ids=list(ids)),
-                    m.DescribeTransactionsResponse,
-                    node_id=node.node_id,
-                )
-            )
-        except CoterieError as error:
-            outcomes.update(dict.fromkeys(ids, error))
-            return
-        for each in response.transaction_states:
-            name = f"transactional id {each.transactional_id}"
-            outcomes[each.transactional_id] = (
-                api_error(each.error_code, name)
-                if each.error_code
-                else _description(node, each)
-            )
-
-    await asyncio.gather(
-        *(
-            describe_on(node, chunk)
-            for node, own in by_node.items()
-            for chunk in in_chunks(own, _IDS_PER_REQUEST)
-        )
-    )
-    return outcomes
-
-
-async def _coordinators(
-    cluster: Cluster, ids: Sequence[str]
-) -> dict[str, Node | CoterieError]:
-    connection = await cluster.connection()
-    version = connection.version_of(m.FindCoordinatorRequest)
-    request = find_coordinator_request(ids, version, TRANSACTION)
-    response = await connection.call(request, m.FindCoordinatorResponse)
-    found = read_find_coordinator(response, ids, version)
-    places: dict[str, Node | CoterieError] = {}
-    for each in ids:
-        if (place := found.get(each)) is None:
-            places[each] = MalformedFrame(
-                f"the FindCoordinator response omits transactional id {each}"
-            )
-        elif place.code is ErrorCode.NONE:
-            places[each] = Node(place.node_id, place.host, place.port)
-        else:
-            name = f"transactional id {each}"
-            places[each] = api_error(place.code, name, place.message)
-    return places
 
 
 def _description(node: Node, each: m.DescribedTransaction) -> TransactionDescription:
@@ -553,6 +471,6 @@ _MARKER_EXPLANATIONS: Final[Mapping[ErrorCode, str]] = {
 }
 
 
-def _marker_error(code: int, at: TopicPartition) -> ApiError:
-    name = f"partition {at.topic}-{at.partition}"
-    return api_error(code, name, _MARKER_EXPLANATIONS.get(ErrorCode.read(code)))
+def _marker_error(code: int, partition: TopicPartition) -> ApiError:
+    explanation = _MARKER_EXPLANATIONS.get(ErrorCode.read(code))
+    return api_error(code, partition_name(partition), explanation)

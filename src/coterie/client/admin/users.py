@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coterie.auth.scram import ITERATIONS_MIN, salted_password
-from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.calls import call_controller
 from coterie.client.admin.family import Family, SyncFamily, blocking
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.secret import Secret
@@ -74,7 +74,7 @@ class ScramUsers(Family):
         request = m.DescribeUserScramCredentialsRequest(
             users=None if named is None else [m.UserName(name=name) for name in named]
         )
-        response = await Deadline(self._cluster).retrying(
+        response = await self._cluster.retrying(
             lambda: self._cluster.call(request, m.DescribeUserScramCredentialsResponse)
         )
         if response.error_code:

@@ -5,21 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from coterie.client.settings.keys import (
-    ALIASES,
-    EXPANDED,
-    JAAS,
-    KEYS,
-    Kind,
-    canonical,
-    is_meaningless,
-)
+from coterie import client
+from coterie.client.settings import keys
 from coterie.errors import SettingError
-
-if TYPE_CHECKING:
-    from coterie.client.secret import Secret
 
 
 class Source(NamedTuple):
@@ -46,7 +36,7 @@ class SettingValue(NamedTuple):
     """A setting's value in one source. `written` is the setting's name in that
     source."""
 
-    value: str | Secret
+    value: str | client.Secret
     source: Source
     written: str
 
@@ -64,18 +54,16 @@ class CollectedSettings:
     def add(self, written: str, text: str, source: Source) -> None:
         """Add a value. Raises SettingError for an unknown name, unless the source is
         shared with other programs."""
-        if written in EXPANDED:
+        if written in keys.EXPANDED:
             self._add_all(written, text, source)
             return
-        key = KEYS.get(canonical(written))
+        key = keys.KEYS.get(keys.canonical(written))
         if key is None:
             self._add_unknown(written, source)
             return
-        value: str | Secret = text
-        if key.kind is Kind.SECRET:
-            from coterie.client.secret import Secret
-
-            value = Secret(text)
+        value: str | client.Secret = text
+        if key.kind is keys.Kind.SECRET:
+            value = client.Secret(text)
         self.by_key.setdefault(key.name, []).append(
             SettingValue(value, source, written)
         )
@@ -85,7 +73,7 @@ class CollectedSettings:
         return any(
             where in each.source.where
             for key, found in self.by_key.items()
-            if KEYS[key].kind is Kind.SECRET
+            if keys.KEYS[key].kind is keys.Kind.SECRET
             for each in found
         )
 
@@ -93,7 +81,7 @@ class CollectedSettings:
         from coterie.client.settings.jaas import read_jaas, read_unsecured
 
         try:
-            parts = read_jaas(text) if written == JAAS else read_unsecured(text)
+            parts = read_jaas(text) if written == keys.JAAS else read_unsecured(text)
         except SettingError as error:
             raise SettingError(f"{source}: {error}") from None
         for key, value in parts.items():
@@ -101,7 +89,7 @@ class CollectedSettings:
             self.by_key[key][-1] = self.by_key[key][-1]._replace(written=written)
 
     def _add_unknown(self, written: str, source: Source) -> None:
-        if is_meaningless(written):
+        if keys.is_meaningless(written):
             self.notes.append(f"{source}: {written} has no effect on this client")
             return
         if written == _PROVIDERS:
@@ -109,7 +97,7 @@ class CollectedSettings:
                 f"{source}: {written} is for Java; ${{...}} in values is not replaced"
             )
             return
-        near = nearest(written, [*KEYS, *ALIASES, *EXPANDED])
+        near = nearest(written, [*keys.KEYS, *keys.ALIASES, *keys.EXPANDED])
         sentence = f"{source}: there is no setting {written}"
         if near:
             sentence += f"; did you mean {near}?"
@@ -127,7 +115,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def effective_settings(collected: CollectedSettings) -> Mapping[str, SettingValue]:
     """Return the effective value of each setting, defaults included, in table order."""
     effective: dict[str, SettingValue] = {}
-    for name, key in KEYS.items():
+    for name, key in keys.KEYS.items():
         if values := collected.by_key.get(name):
             effective[name] = values[-1]
         elif key.default is not None:

@@ -13,15 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from coterie.client.settings.keys import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    EXTENSIONS,
-    MECHANISMS,
-    SCOPE,
-    UNSECURED,
-    UNSECURED_LIFE,
-)
+from coterie.client.settings import keys
 from coterie.errors import SettingError
 
 _TOKEN: Final = re.compile(
@@ -44,7 +36,7 @@ def read_jaas(text: str) -> dict[str, str]:
     if read is None:
         raise SettingError(
             f"the login module {name} is not supported; use "
-            f"{', '.join(_MODULES)}, for {', '.join(MECHANISMS)}"
+            f"{', '.join(_MODULES)}, for {', '.join(keys.MECHANISMS)}"
         )
     return read(options)
 
@@ -54,10 +46,10 @@ def read_unsecured(text: str) -> dict[str, str]:
     lifeSeconds=60"."""
     pairs = dict(each.partition("=")[::2] for each in text.split())
     found = {
-        UNSECURED: pairs.get("principal", ""),
-        SCOPE: pairs.get("scope", "").replace(",", " "),
-        UNSECURED_LIFE: pairs.get("lifeSeconds", ""),
-        EXTENSIONS: ",".join(
+        keys.UNSECURED: pairs.get("principal", ""),
+        keys.SCOPE: pairs.get("scope", "").replace(",", " "),
+        keys.UNSECURED_LIFE: pairs.get("lifeSeconds", ""),
+        keys.EXTENSIONS: ",".join(
             f"{key.removeprefix('extension_')}={value}"
             for key, value in pairs.items()
             if key.startswith("extension_")
@@ -68,12 +60,12 @@ def read_unsecured(text: str) -> dict[str, str]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kind (word, text or mark) and the text of each token."""
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise SettingError("a quotation in sasl.jaas.config is not closed")
-        at = match.end()
+        position = match.end()
         kind = match.lastgroup
         if kind in {"double", "single"}:
             yield "text", _ESCAPE.sub(_unescaped, match[kind])
@@ -101,14 +93,14 @@ def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
 
 
 def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for at in range(0, len(tokens), 3):
-        match tokens[at : at + 3]:
+    for position in range(0, len(tokens), 3):
+        match tokens[position : position + 3]:
             case [("word" | "text", name), ("mark", "="), ("word" | "text", value)]:
                 yield name, value
             case _:
                 raise SettingError(
                     'sasl.jaas.config contains something other than NAME="VALUE" '
-                    f"after {at // 3} options"
+                    f"after {position // 3} options"
                 )
 
 
@@ -126,12 +118,12 @@ def _by_password(options: Mapping[str, str]) -> dict[str, str]:
 
 def _by_token(options: Mapping[str, str]) -> dict[str, str]:
     found = {
-        CLIENT_ID: options.get("clientId", ""),
-        CLIENT_SECRET: options.get("clientSecret", ""),
-        SCOPE: options.get("scope", ""),
-        UNSECURED: options.get(_CLAIM + "sub", ""),
-        UNSECURED_LIFE: options.get("unsecuredLoginLifetimeSeconds", ""),
-        EXTENSIONS: ",".join(
+        keys.CLIENT_ID: options.get("clientId", ""),
+        keys.CLIENT_SECRET: options.get("clientSecret", ""),
+        keys.SCOPE: options.get("scope", ""),
+        keys.UNSECURED: options.get(_CLAIM + "sub", ""),
+        keys.UNSECURED_LIFE: options.get("unsecuredLoginLifetimeSeconds", ""),
+        keys.EXTENSIONS: ",".join(
             f"{name.removeprefix('extension_')}={value}"
             for name, value in options.items()
             if name.startswith("extension_")

@@ -13,9 +13,9 @@ Rules of this file: pickling includes secrets, which workers need; printing mask
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.client.secret import MASK, Secret
 from coterie.client.settings.collected import (
@@ -28,9 +28,6 @@ from coterie.client.settings.keys import KEYS, Kind
 from coterie.client.settings.target import Target, make_target
 from coterie.errors import SettingError
 from coterie.files import expand_user
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _KIND: Final = "option"
 _PEM: Final = "-----BEGIN "

@@ -9,31 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Never
 
+from coterie import client
+from coterie.client.settings import keys
 from coterie.client.settings.collected import DEFAULT, SettingValue, nearest
-from coterie.client.settings.keys import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    EXTENSIONS,
-    INT32_MAX,
-    KEYS,
-    MECHANISMS,
-    SCOPE,
-    TLS_VERSIONS,
-    TOKEN,
-    TOKEN_URL,
-    UNSECURED,
-    UNSECURED_LIFE,
-)
 from coterie.errors import ClientError, SettingError
 from coterie.files import expand_user
 
 if TYPE_CHECKING:
     from ssl import SSLContext, TLSVersion
-
-    from coterie.client.oauth import Grant
-    from coterie.client.options import ClientOptions
-    from coterie.client.sasl import Credentials, TokenProvider
-    from coterie.client.secret import Secret
 
 _FILE_URL: Final = "file:"
 _LIFE_S: Final = 3_600
@@ -45,7 +28,7 @@ class Target(NamedTuple):
     """A cluster and the options of its client."""
 
     bootstrap: str
-    options: ClientOptions
+    options: client.ClientOptions
     warnings: tuple[str, ...]
     principal: str | None
     """A description of the principal for people, from the client's settings."""
@@ -56,8 +39,6 @@ def make_target(
 ) -> Target:
     """Return the cluster and the client's options. `option` is the one that names the
     cluster. Raises SettingError."""
-    from coterie.client.options import ClientOptions
-
     settings = SettingReader(values)
     bootstrap = settings.text("bootstrap.servers")
     if not bootstrap:
@@ -69,7 +50,7 @@ def make_target(
     api_timeout_ms = settings.whole("default.api.timeout.ms")
     is_limit_named = values["default.api.timeout.ms"].source != DEFAULT
     connect_ms = settings.whole("socket.connection.setup.timeout.ms")
-    options = ClientOptions(
+    options = client.ClientOptions(
         client_id=settings.text("client.id") or "",
         ssl=_tls(settings) if protocol.endswith("SSL") else None,
         sasl=_sasl(settings) if protocol.startswith("SASL") else None,
@@ -88,7 +69,7 @@ def make_target(
     )
 
 
-def _principal(settings: SettingReader, options: ClientOptions) -> str | None:
+def _principal(settings: SettingReader, options: client.ClientOptions) -> str | None:
     if (credentials := options.sasl) is not None:
         user = getattr(credentials, "username", "a token")
         return f"{user} by {credentials.mechanism}"
@@ -102,7 +83,10 @@ def _principal(settings: SettingReader, options: ClientOptions) -> str | None:
 
 
 def _warnings(
-    settings: SettingReader, options: ClientOptions, bootstrap: str, protocol: str
+    settings: SettingReader,
+    options: client.ClientOptions,
+    bootstrap: str,
+    protocol: str,
 ) -> Iterator[str]:
     """Yield warnings about settings that are valid but probably wrong."""
     if "SASL" not in protocol and (mechanism := settings.given("sasl.mechanism")):
@@ -131,16 +115,14 @@ def _is_loopback(address: str) -> bool:
 
 
 def _tls(settings: SettingReader) -> SSLContext:
-    from coterie.client.tls import TlsOptions, make_context
-
     certificate = settings.path("ssl.certificate.location") or settings.path(
         "ssl.keystore.location"
     )
     key = settings.path("ssl.key.location")
     is_checked = settings.switch("enable.ssl.certificate.verification")
     name_rule = settings.word("ssl.endpoint.identification.algorithm")
-    return make_context(
-        TlsOptions(
+    return client.make_context(
+        client.TlsOptions(
             trust=settings.path("ssl.truststore.location")
             or settings.text("ssl.truststore.certificates"),
             trust_password=settings.secret("ssl.truststore.password"),
@@ -160,9 +142,13 @@ def _version_min(settings: SettingReader) -> TLSVersion:
     import ssl
 
     listed = (settings.text("ssl.enabled.protocols") or "").split(",")
-    known = [each for each in TLS_VERSIONS if each in {word.strip() for word in listed}]
+    known = [
+        each for each in keys.TLS_VERSIONS if each in {word.strip() for word in listed}
+    ]
     if not known:
-        settings.refuse("ssl.enabled.protocols", f"use {' or '.join(TLS_VERSIONS)}")
+        settings.refuse(
+            "ssl.enabled.protocols", f"use {' or '.join(keys.TLS_VERSIONS)}"
+        )
     return ssl.TLSVersion[known[0].replace(".", "_")]
 
 
@@ -176,17 +162,17 @@ def _ciphers(settings: SettingReader) -> str | None:
     return listed.replace(",", ":")
 
 
-def _sasl(settings: SettingReader) -> Credentials:
-    from coterie.client.sasl import OAuthBearer, Plain, Scram
-
+def _sasl(settings: SettingReader) -> client.Credentials:
     mechanism = settings.word("sasl.mechanism")
     if not mechanism:
         raise SettingError(
-            f"sasl.mechanism is missing; use {', '.join(MECHANISMS)} "
+            f"sasl.mechanism is missing; use {', '.join(keys.MECHANISMS)} "
             "(Kafka's default, GSSAPI, is not supported)"
         )
     if mechanism == "OAUTHBEARER":
-        return OAuthBearer(_provider(settings), _pairs(settings, EXTENSIONS))
+        return client.OAuthBearer(
+            _provider(settings), _pairs(settings, keys.EXTENSIONS)
+        )
     username, password = (
         settings.text("sasl.username"),
         settings.secret("sasl.password"),
@@ -197,29 +183,28 @@ def _sasl(settings: SettingReader) -> Credentials:
             f"{mechanism} needs {missing}; set it in sasl.jaas.config or a profile"
         )
     if mechanism == "PLAIN":
-        return Plain(username, password)
-    return Scram(mechanism, username, password)
+        return client.Plain(username, password)
+    return client.Scram(mechanism, username, password)
 
 
-def _provider(settings: SettingReader) -> TokenProvider:
-    from coterie.client import oauth
-
-    if token := settings.secret(TOKEN):
-        return oauth.FixedToken(token)
-    if url := settings.text(TOKEN_URL):
+def _provider(settings: SettingReader) -> client.TokenProvider:
+    if token := settings.secret(keys.TOKEN):
+        return client.FixedToken(token)
+    if url := settings.text(keys.TOKEN_URL):
         if url.startswith(_FILE_URL):
-            return oauth.TokenFile(_path_of(url))
-        return oauth.ClientCredentials(_grant(settings, url))
-    if principal := settings.text(UNSECURED):
-        scopes = tuple((settings.text(SCOPE) or "").split())
+            return client.TokenFile(_path_of(url))
+        return client.ClientCredentials(_grant(settings, url))
+    if principal := settings.text(keys.UNSECURED):
+        scopes = tuple((settings.text(keys.SCOPE) or "").split())
         life_s = (
-            settings.whole(UNSECURED_LIFE)
-            if settings.given(UNSECURED_LIFE)
+            settings.whole(keys.UNSECURED_LIFE)
+            if settings.given(keys.UNSECURED_LIFE)
             else _LIFE_S
         )
-        return oauth.UnsecuredToken(principal, scopes, life_s)
+        return client.UnsecuredToken(principal, scopes, life_s)
     raise SettingError(
-        f"OAUTHBEARER needs a token; set {TOKEN_URL} (https: or file:), or {TOKEN}"
+        f"OAUTHBEARER needs a token; set {keys.TOKEN_URL} (https: or file:), or "
+        f"{keys.TOKEN}"
     )
 
 
@@ -229,26 +214,26 @@ def _path_of(url: str) -> Path:
     return Path(unquote(urlsplit(url).path))
 
 
-def _grant(settings: SettingReader, url: str) -> Grant:
-    from coterie.client.oauth import Grant
-    from coterie.client.tls import TlsOptions, make_context
-
-    client_id, secret = settings.text(CLIENT_ID), settings.secret(CLIENT_SECRET)
+def _grant(settings: SettingReader, url: str) -> client.Grant:
+    client_id, secret = (
+        settings.text(keys.CLIENT_ID),
+        settings.secret(keys.CLIENT_SECRET),
+    )
     if not client_id or secret is None:
-        missing = CLIENT_SECRET if client_id else CLIENT_ID
-        raise SettingError(f"{TOKEN_URL} needs {missing}")
+        missing = keys.CLIENT_SECRET if client_id else keys.CLIENT_ID
+        raise SettingError(f"{keys.TOKEN_URL} needs {missing}")
     trust = settings.path("https.ca.location")
     try:
-        return Grant(
+        return client.Grant(
             url=url,
             client_id=client_id,
             client_secret=secret,
-            scope=settings.text(SCOPE) or "",
-            ssl=make_context(TlsOptions(trust=trust)) if trust else None,
+            scope=settings.text(keys.SCOPE) or "",
+            ssl=client.make_context(client.TlsOptions(trust=trust)) if trust else None,
             timeout_s=settings.whole("socket.connection.setup.timeout.ms") / 1000,
         )
     except ClientError as error:
-        raise SettingError(f"{TOKEN_URL}: {error}") from error
+        raise SettingError(f"{keys.TOKEN_URL}: {error}") from error
 
 
 def _pairs(settings: SettingReader, name: str) -> dict[str, str]:
@@ -280,7 +265,7 @@ class SettingReader:
         assert isinstance(setting.value, str), name
         return setting.value
 
-    def secret(self, name: str) -> Secret | None:
+    def secret(self, name: str) -> client.Secret | None:
         """Return a secret; None when it is empty."""
         setting = self._values.get(name)
         if setting is None:
@@ -296,7 +281,7 @@ class SettingReader:
         """Return one of the setting's words in the table's spelling; "" without a
         value."""
         text = (self.text(name) or "").strip()
-        words = KEYS[name].words
+        words = keys.KEYS[name].words
         known = {each.lower(): each for each in words}
         if text.lower() not in known and (text or self.given(name)):
             near = nearest(text.upper(), words)
@@ -308,8 +293,10 @@ class SettingReader:
     def whole(self, name: str) -> int:
         text = (self.text(name) or "").strip()
         is_whole = text.isascii() and text.isdigit()
-        if not is_whole or not 1 <= int(text) <= INT32_MAX:
-            self.refuse(name, f"use a whole number from 1 to {INT32_MAX}, not {text!r}")
+        if not is_whole or not 1 <= int(text) <= keys.INT32_MAX:
+            self.refuse(
+                name, f"use a whole number from 1 to {keys.INT32_MAX}, not {text!r}"
+            )
         return int(text)
 
     def switch(self, name: str) -> bool:

@@ -302,4 +302,4 @@ class UpstreamClient:
                 raise ApiError(code, f"{what}: {code.name}")
             return Producer(response.producer_id, response.producer_epoch, 0)
 
-        return await self._control.retrying(attempt, _INIT_RETRIED)
+        return await self._control.retrying(attempt, also=_INIT_RETRIED)

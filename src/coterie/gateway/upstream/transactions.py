@@ -88,7 +88,9 @@ class TransactionClient:
         """
         key = zlib.crc32(application.transactional_id.encode())
         cluster = self._clusters[key % len(self._clusters)]
-        job = cluster.retrying(lambda: self._add(cluster, application, shard), _RETRIED)
+        job = cluster.retrying(
+            lambda: self._add(cluster, application, shard), also=_RETRIED
+        )
         self._tasks.call(job, done, _WHAT)
 
     def producers(

@@ -31,13 +31,7 @@ from coterie import client
 from coterie.errors import CoterieError
 from coterie.http_endpoint import Body, Endpoint, Headers, Reply, json_reply
 from coterie.loop_thread import LoopThread
-from coterie.operations.exporter.exposition import (
-    Style,
-    Text,
-    escape,
-    header,
-    render,
-)
+from coterie.operations.exporter import exposition
 from coterie.operations.exporter.poll import Poll, Poller, PollOptions, error_name
 from coterie.operations.hidden_topics import LEFT_OUT
 
@@ -49,7 +43,7 @@ RESPONSE_TIMEOUT_S: Final = 60.0
 """The time from a connection to the end of its response."""
 _REST_SHARE: Final = 10
 """The pause between polls is at least this fraction of the interval."""
-_NO_METRICS: Final = Text((), b"", b"")
+_NO_METRICS: Final = exposition.Text((), b"", b"")
 _PREFIX: Final = "coterie_exporter_"
 _INDEX: Final = b"""<!doctype html><html lang="en"><title>coterie groups export</title>
 <h1>coterie groups export</h1><ul><li><a href="metrics">/metrics</a> of the last poll
@@ -82,7 +76,7 @@ class Exporter:
 
     def __init__(
         self,
-        style: Style,
+        style: exposition.Style,
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -99,7 +93,7 @@ class Exporter:
         status = self._status
         try:
             poll = await poller.poll()
-            text = render(poll, self._style)
+            text = exposition.render(poll, self._style)
         except Exception as error:
             if not isinstance(error, CoterieError | OSError):
                 _LOGGER.exception("a bug in a poll")
@@ -220,17 +214,17 @@ class Exporter:
 
         def add(name: str, kind: str, text: str, *samples: tuple[str, float]) -> None:
             name = _PREFIX + name
-            parts.append(header(name, kind, text, openmetrics=openmetrics))
+            parts.append(exposition.header(name, kind, text, openmetrics=openmetrics))
             parts.extend(f"{name}{labels} {value}\n" for labels, value in samples)
 
-        build = escape(version("coterie"))
+        build = exposition.escape(version("coterie"))
         add("build_info", "gauge", "Version.", (f'{{version="{build}"}}', 1))
         is_up = int(status.polls > 0 and status.error is None)
         add("up", "gauge", "Whether the last poll succeeded.", ("", is_up))
         add("polls_total", "counter", "Polls.", ("", status.polls))
         add("poll_failures_total", "counter", "Failed polls.", ("", status.failures))
         if status.error_name is not None:
-            labels = f'{{error="{escape(status.error_name)}"}}'
+            labels = f'{{error="{exposition.escape(status.error_name)}"}}'
             add("last_error_info", "gauge", "Error of the last poll.", (labels, 1))
         if last is not None and status.succeeded_at_s is not None:
             add(

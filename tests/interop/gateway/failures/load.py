@@ -93,8 +93,8 @@ class CommitLoad(GroupsLoad):
         }
         return [
             group
-            for group, found in cached.items()
-            if found is not None and found[1].port == port
+            for group, node_id in cached.items()
+            if node_id is not None and self._cluster.node(node_id).port == port
         ]
 
     async def wait_for_commits(self, within_s: float) -> None:

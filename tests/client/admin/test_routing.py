@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin import group_driver as driver
-from coterie.client.admin.group_driver import GROUP_CHUNK, is_representable
+from coterie.client import cluster
 from coterie.client.admin.group_offsets import OFFSETS_CHUNK
+from coterie.client.admin.routing import GROUP_CHUNK, is_representable
 from coterie.client.cluster import (
     TRANSACTION,
     find_coordinator_request,
@@ -89,7 +89,7 @@ async def test_a_cached_coordinator_is_not_looked_up_again() -> None:
 
 
 async def test_many_lookups_are_sent_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LOOKUP_CHUNK", 10)
+    monkeypatch.setattr(cluster, "LOOKUP_CHUNK", 10)
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         assert len((await admin.groups.find_coordinators(MANY[:25])).all()) == 25
         assert coordinators.count(m.FindCoordinatorRequest) == 3
@@ -351,7 +351,7 @@ async def test_queued_requests_are_not_sent_after_a_lost_connection() -> None:
 
         second.answers[ApiKey.DELETE_GROUPS] = moves_and_dies
         assert len((await admin.groups.delete(names)).all()) == len(names)
-        assert len(second.asked_of(m.DeleteGroupsRequest)) <= driver.IN_FLIGHT_MAX
+        assert len(second.asked_of(m.DeleteGroupsRequest)) <= cluster.IN_FLIGHT_MAX
         assert len(first.asked_of(m.DeleteGroupsRequest)) == 12
 
 
@@ -416,7 +416,7 @@ async def test_requests_in_flight_to_one_broker_are_limited() -> None:
         await broker.until(
             lambda: coordinators.count(m.FindCoordinatorRequest) > looked_up
         )
-        assert coordinators.count(m.DeleteGroupsRequest) == driver.IN_FLIGHT_MAX
+        assert coordinators.count(m.DeleteGroupsRequest) == cluster.IN_FLIGHT_MAX
         for task in (deleting, finding):
             task.cancel()
         await asyncio.gather(deleting, finding, return_exceptions=True)
