@@ -110,7 +110,8 @@ class SegmentItems:
 
     def _record_items(self, path: Path, chunk: SegmentChunk) -> Iterator[Item]:
         batches = {header.base_offset: (header, at) for header, at in _batches(chunk)}
-        for table in _small_tables(chunk):
+        for begin in range(0, len(chunk.rows), _BLOCK_ITEMS):
+            table = chunk.rows.slice(begin, _BLOCK_ITEMS)
             bases = table["base_offset"].to_pylist()
             columns = (table[name].to_pylist() for name in _COLUMNS)
             for base, *fields in zip(bases, *columns, strict=True):
@@ -153,12 +154,6 @@ class SegmentItems:
             "value": decoded.value if is_decoded else _hex_object(record.value),
             "error": error,
         }
-
-
-def _small_tables(chunk: SegmentChunk) -> Iterator[Any]:
-    for table in chunk.tables:
-        for begin in range(0, len(table), _BLOCK_ITEMS):
-            yield table.slice(begin, _BLOCK_ITEMS)
 
 
 def _batches(chunk: SegmentChunk) -> Iterator[tuple[BatchHeader, int]]:

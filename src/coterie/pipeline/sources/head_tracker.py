@@ -5,13 +5,13 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from coterie.pipeline.segments.batches import Ints
-from coterie.pipeline.segments.transactions import StableOffset, TransactionBatch
+from coterie.pipeline.segments.transactions import StableOffset
+from coterie.pipeline.sources.row_builder import BatchRun
 from coterie.pipeline.sources.source import Cuts, Head, Hint
 
 _CUTS_PER_CHUNK: Final = 4_096
@@ -26,8 +26,9 @@ class BatchPlace(NamedTuple):
     base_offset: int
 
 
-class BatchColumns(NamedTuple):
-    """Consecutive batches of a log partition, with one array for each field."""
+class _Cuts(NamedTuple):
+    """The last batch before each cut, with one array for each field; records and bytes
+    are those since the cut before."""
 
     bases: Ints
     ends: Ints
@@ -55,27 +56,25 @@ class HeadTracker:
         self._stable = StableOffset()
         self._before: BatchPlace | None = None
         """The last batch before the first cut."""
-        self._cuts: list[BatchColumns] = []
-        """The last batch before each cut, chunk by chunk; records and bytes are those
-        since the cut before."""
+        self._cuts: list[_Cuts] = []
+        """Chunk by chunk."""
 
-    def add(
-        self, batches: BatchColumns, transactional: Sequence[TransactionBatch]
-    ) -> None:
-        """Add the next batches; `transactional` are those in transactions."""
-        self._stable.add(transactional, batches.bases, batches.ends, self.position)
-        self.position = int(batches.ends[-1])
-        every = -(-len(batches.ends) // _CUTS_PER_CHUNK)
+    def add(self, run: BatchRun) -> None:
+        """Add the next batches."""
+        self._stable.add(run.transactional(), run.bases, run.ends, self.position)
+        self.position = int(run.ends[-1])
+        records, sizes = run.headers.column("record_count"), run.headers.size_bytes
         # Every n-th batch, counted from the last one, which is always included.
-        kept = np.arange(len(batches.ends) - 1, -1, -every)[::-1]
+        every = -(-len(run.ends) // _CUTS_PER_CHUNK)
+        kept = np.arange(len(run.ends) - 1, -1, -every)[::-1]
         self._cuts.append(
-            BatchColumns(
-                bases=batches.bases[kept],
-                ends=batches.ends[kept],
-                records=np.diff(np.cumsum(batches.records)[kept], prepend=0),
-                size_bytes=np.diff(np.cumsum(batches.size_bytes)[kept], prepend=0),
-                file=batches.file,
-                positions=batches.positions[kept],
+            _Cuts(
+                bases=run.bases[kept],
+                ends=run.ends[kept],
+                records=np.diff(np.cumsum(records)[kept], prepend=0),
+                size_bytes=np.diff(np.cumsum(sizes)[kept], prepend=0),
+                file=run.source,
+                positions=run.places[kept],
             )
         )
 

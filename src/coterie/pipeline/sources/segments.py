@@ -21,25 +21,14 @@ import numpy as np
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.segments.batches import (
-    BAD_CHECKSUM,
     CHUNK_BYTES,
     Fault,
     Flags,
-    Ints,
     ScannedChunk,
-    bad_checksums,
     scan,
 )
-from coterie.pipeline.segments.transactions import (
-    MarkerOutcomes,
-    TransactionBatch,
-    transaction_batches,
-)
-from coterie.pipeline.sources.head_tracker import (
-    BatchColumns,
-    BatchPlace,
-    HeadTracker,
-)
+from coterie.pipeline.segments.transactions import MarkerOutcomes
+from coterie.pipeline.sources.head_tracker import BatchPlace, HeadTracker
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.segment_files import (
     TOPIC,
@@ -146,8 +135,8 @@ class SegmentSource:
                 tracker = self._trackers[number] = HeadTracker(begin)
             tracker.forget(begin)
             log = self._scan(number, tracker.position, tracker.last_batch)
-            for batches in log.new_batches():
-                tracker.add(batches.columns(), batches.transactional())
+            for run in log.runs():
+                tracker.add(run)
             start = self._start_offset(number, files)
             heads[number] = tracker.head(tracker.position if start is None else start)
         return heads
@@ -157,18 +146,15 @@ class SegmentSource:
         number, position = part.log_partition, part.from_offset
         # A second scan reads ahead to the transaction markers if there are
         # transactions.
-        ahead = self._scan(number, position, part.hint).new_batches()
-        outcomes = MarkerOutcomes(batches.transactional() for batches in ahead)
+        ahead = self._scan(number, position, part.hint).runs()
+        outcomes = MarkerOutcomes(run.transactional() for run in ahead)
         builder = RowBuilder(number, position, outcomes.outcome)
-        for batches in self._scan(number, position, part.hint).new_batches():
-            ends = batches.chunk.ends[batches.indexes]
-            count = int(np.searchsorted(ends, part.until_offset, side="right"))
+        for run in self._scan(number, position, part.hint).runs():
+            count = int(np.searchsorted(run.ends, part.until_offset, side="right"))
             if count:
-                builder.position = min(builder.position, batches.position)
-                yield from builder.rows(_batch_run(batches, count))
-            if count < len(ends) and builder.position < part.until_offset:
-                base = int(batches.chunk.bases[batches.indexes[count]])
-                yield from builder.finish(part.until_offset, base)
+                yield from builder.rows(run.part(slice(0, count)))
+            if count < len(run.ends) and builder.position < part.until_offset:
+                yield from builder.finish(part.until_offset, int(run.bases[count]))
             if builder.position >= part.until_offset:
                 return
         raise LogError(
@@ -206,59 +192,6 @@ class SegmentSource:
         return None
 
 
-def _batch_run(batches: NewBatches, count: int) -> BatchRun:
-    """Return the first `count` new batches after checking their checksums."""
-    chunk, new = batches.chunk, batches.indexes[:count]
-    headers = chunk.headers.select(new)
-    bad = dict.fromkeys(bad_checksums(chunk.data, headers), BAD_CHECKSUM)
-    good = np.setdiff1d(np.arange(count), list(bad)) if bad else np.arange(count)
-    return BatchRun(
-        source=batches.file.name,
-        data=chunk.data,
-        headers=headers.select(good),
-        good=good,
-        bad=bad,
-        bases=chunk.bases[new],
-        ends=chunk.ends[new],
-        positions=chunk.at + headers.position,
-        sizes=headers.size_bytes,
-        faults=[each for each in batches.faults if each[0] < count],
-        begins_log=batches.begins_log,
-    )
-
-
-@dataclass(slots=True)
-class NewBatches:
-    """The new batches of a chunk, which have not been read before."""
-
-    file: LogFile
-    chunk: ScannedChunk
-    indexes: Ints
-    """Their indexes in the chunk."""
-    position: int
-    """The next offset before them; it may be within the first of them."""
-    faults: list[tuple[int, Fault]]
-    """Each with the number of the new batch that follows it."""
-    begins_log: bool
-    """Whether the first of them is the first batch of the log."""
-
-    def transactional(self) -> list[TransactionBatch]:
-        """Read the transactional batches that have a valid checksum."""
-        headers = self.chunk.headers.select(self.indexes)
-        return transaction_batches(self.chunk.data, headers)
-
-    def columns(self) -> BatchColumns:
-        chunk, headers = self.chunk, self.chunk.headers
-        return BatchColumns(
-            bases=chunk.bases[self.indexes],
-            ends=chunk.ends[self.indexes],
-            records=headers.column("record_count")[self.indexes],
-            size_bytes=headers.size_bytes[self.indexes],
-            file=self.file.name,
-            positions=chunk.at + headers.position[self.indexes],
-        )
-
-
 @dataclass
 class LogScan:
     """One scan of a log partition. `position` is the next offset."""
@@ -278,8 +211,8 @@ class LogScan:
     _scanned_end: int = field(default=0, init=False)
     """The greatest end of a scanned batch."""
 
-    def new_batches(self) -> Iterator[NewBatches]:
-        """Yield the chunks that have new batches. Raises LogError."""
+    def runs(self) -> Iterator[BatchRun]:
+        """Yield the new batches of each chunk that has some. Raises LogError."""
         listings, reached = 0, -1
         while True:
             try:
@@ -294,7 +227,7 @@ class LogScan:
             else:
                 return
 
-    def _scan_files(self) -> Iterator[NewBatches]:
+    def _scan_files(self) -> Iterator[BatchRun]:
         files = self.files.files(self.log_partition)
         first, at = self._first_place(files)
         self._is_past_position, self._pending_faults = self.position == 0, []
@@ -310,9 +243,9 @@ class LogScan:
                 ):
                     if number == len(files):
                         chunk.drop_torn_tail()
-                    batches = self._new_in(file, chunk)
-                    if len(batches.indexes):
-                        yield batches
+                    run = self._new_in(file, chunk)
+                    if len(run.bases):
+                        yield run
             at = 0
 
     def _first_place(self, files: list[LogFile]) -> tuple[int, int]:
@@ -333,7 +266,7 @@ class LogScan:
                         return number, place.position
         return first_file(files, self.position), 0
 
-    def _new_in(self, file: LogFile, chunk: ScannedChunk) -> NewBatches:
+    def _new_in(self, file: LogFile, chunk: ScannedChunk) -> BatchRun:
         ends, position = chunk.ends, self.position
         reached = np.maximum.accumulate(np.concatenate(([position], ends)))
         is_new = ends > reached[:-1]
@@ -350,7 +283,19 @@ class LogScan:
         begins_log = begins_log and not any(number == 0 for number, _ in faults)
         if len(ends):
             self._is_at_log_start = False
-        return NewBatches(file, chunk, new, position, faults, begins_log)
+        headers = chunk.headers.select(new)
+        return BatchRun(
+            source=file.name,
+            data=chunk.data,
+            headers=headers,
+            is_bad=chunk.is_bad[new],
+            bases=chunk.bases[new],
+            ends=ends[new],
+            places=chunk.at + headers.position,
+            position=position,
+            faults=faults,
+            begins_log=begins_log,
+        )
 
     def _faults_before_new(
         self, chunk: ScannedChunk, is_new: Flags
