@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from coterie.errors import MalformedFrame
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.codec.row_decoder import decode_by_row
+from coterie.pipeline.codec.row_decoder import decode_rows, visible_rows
 from coterie.pipeline.segments.batches import BatchHeaders, scan
 from coterie.pipeline.segments.records import decode_batches, scalar_rows
 from coterie.pipeline.tables.bronze import RECORDS
@@ -29,7 +29,9 @@ def silver(data: bytes) -> None:
     """
     end = 1 + data[0] if data else 0
     records = _records(data[1:end], data[end:] or None)
-    found, expected = decode(records), decode_by_row(records)
+    found = decode(records)
+    by_row = decode_rows(records, visible_rows(records))
+    expected = {name: rows for name, (_, rows) in by_row.items()}
     assert all(found[name].equals(expected[name]) for name in expected)
     if len(found["quarantine"]):
         raise MalformedFrame(found["quarantine"]["message"][0].as_py())
