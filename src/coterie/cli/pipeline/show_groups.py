@@ -142,7 +142,8 @@ Show rebalances with their cause and duration and the partitions that moved, new
 first.
 
 Reads the table rebalance_timeline. EXCESS counts the partitions that moved without
-need. A storm is five or more rebalances within ten minutes; STORM is their number.
+need. A storm is five or more rebalances within ten minutes in which members joined and
+left at least three times each; STORM is their number.
 """,
     examples="""\
 examples:

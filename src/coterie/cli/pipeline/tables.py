@@ -295,10 +295,12 @@ def _table_columns(table: str, titles: str) -> tuple[Column, ...]:
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     """Return columns that no table declares, titled by their names."""
-    return tuple(Column(name, name, show=_formatter(name)) for name in names)
+    return tuple(Column(name, name, show=_formatter(name, _exact)) for name in names)
 
 
-def _formatter(name: str) -> Callable[[Json], str]:
+def _formatter(
+    name: str, show_other: Callable[[Json], str] | None = None
+) -> Callable[[Json], str]:
     if name.endswith("_ts") or name in {"valid_from", "valid_to"}:
         return _show_time
     if name.endswith("_ms"):
@@ -307,7 +309,7 @@ def _formatter(name: str) -> Callable[[Json], str]:
         return _show_seconds
     if name in {"assigned", "pending_revocation"}:
         return _show_partitions
-    return _show_any
+    return show_other or _show_any
 
 
 def _show_time(value: Json) -> str:
@@ -327,6 +329,11 @@ def _show_seconds(value: Json) -> str:
 
 def _show_any(value: Json) -> str:
     return f"{value:.4g}" if isinstance(value, float) else show_value(value)
+
+
+def _exact(value: Json) -> str:
+    """Format a value with all its digits."""
+    return repr(value) if isinstance(value, float) else show_value(value)
 
 
 def _show_partitions(value: Json) -> str:

@@ -209,7 +209,7 @@ class _RangeReader:
         self._connection = connection
         self._range = part
         self._partition = TopicPartition(OFFSETS_TOPIC, part.log_partition)
-        self._fetcher = PrefetchingReader(connection.cluster, self._partition)
+        self._prefetch: tuple[LogOffset, asyncio.Task[FetchResult]] | None = None
         self._outcomes = FetchedOutcomes()
         self._builder = RowBuilder(
             part.log_partition, part.from_offset, self._outcomes.outcome
@@ -240,9 +240,8 @@ class _RangeReader:
         """Read the batches from an offset, or from the log start offset if that is
         higher.
         """
-        until = self._range.until_offset
         try:
-            return self._connection.wait(self._fetcher.read(at, until))
+            return self._connection.wait(self._fetch_batches(at))
         except ApiError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise _with_remedy(error) from error
@@ -258,7 +257,41 @@ class _RangeReader:
                     " again, or its brokers lost records; use a new lake for it"
                 ) from error
         self._begins_log = True
-        return self._connection.wait(self._fetcher.read(start, until))
+        return self._connection.wait(self._fetch_batches(start))
+
+    async def _fetch_batches(self, offset: LogOffset) -> _FetchedBatches:
+        """Return the batches from the one that contains `offset`, and prefetch those
+        after them, if they are in the range, while the caller decodes these. The result
+        is empty if no batch follows below the stable offset.
+
+        Raises the errors of `fetch_log`, and ClientError for a malformed response.
+        """
+        for _ in range(_EMPTY_FETCHES_MAX):
+            prefetch, self._prefetch = self._prefetch, None
+            if prefetch is not None and prefetch[0] == offset:
+                fetched = await prefetch[1]
+            else:
+                fetched = await self._fetch(offset)
+            if fetched.data:
+                break
+        headers = _whole_batches(fetched.data)
+        if fetched.data and not len(headers):
+            raise ClientError(
+                f"partition {self._partition.topic}-{self._partition.partition}: the "
+                f"leader's data at offset {offset} is no record batch"
+            )
+        after = int(headers.last_offset[-1]) + 1 if len(headers) else offset
+        if offset < after < self._range.until_offset:
+            task = asyncio.get_running_loop().create_task(self._fetch(after))
+            # asyncio must not report the exception if the caller stops reading.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._prefetch = (after, task)
+        return _FetchedBatches(fetched.data, headers, fetched.aborted)
+
+    async def _fetch(self, offset: LogOffset) -> FetchResult:
+        return await fetch_log(
+            self._connection.cluster, self._partition, offset, committed_only=True
+        )
 
     def _batch_run(self, part: slice, fetched: _FetchedBatches) -> BatchRun:
         self._outcomes.set_aborted(fetched.aborted)
@@ -292,49 +325,6 @@ class _FetchedBatches(NamedTuple):
     data: bytes
     headers: BatchHeaders
     aborted: Sequence[AbortedTxn]
-
-
-class PrefetchingReader:
-    """A reader of one partition that prefetches batches while the caller decodes the
-    previous ones.
-    """
-
-    def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
-        self._cluster = cluster
-        self._partition = partition
-        self._prefetch: tuple[LogOffset, asyncio.Task[FetchResult]] | None = None
-
-    async def read(self, offset: LogOffset, until: LogOffset) -> _FetchedBatches:
-        """Return the batches from the one that contains `offset`; an empty result if no
-        batch follows below the stable offset. Batches after `until` are not prefetched.
-
-        Raises the errors of `fetch_log`, and ClientError for a malformed response.
-        """
-        for _ in range(_EMPTY_FETCHES_MAX):
-            prefetch, self._prefetch = self._prefetch, None
-            if prefetch is not None and prefetch[0] == offset:
-                fetched = await prefetch[1]
-            else:
-                fetched = await self._fetch(offset)
-            if fetched.data:
-                break
-        headers = _whole_batches(fetched.data)
-        if fetched.data and not len(headers):
-            raise ClientError(
-                f"partition {self._partition.topic}-{self._partition.partition}: the "
-                f"leader's data at offset {offset} is no record batch"
-            )
-        if len(headers) and (after := int(headers.last_offset[-1]) + 1) < until:
-            task = asyncio.get_running_loop().create_task(self._fetch(after))
-            # asyncio must not report the exception if the caller stops reading.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._prefetch = (after, task)
-        return _FetchedBatches(fetched.data, headers, fetched.aborted)
-
-    async def _fetch(self, offset: LogOffset) -> FetchResult:
-        return await fetch_log(
-            self._cluster, self._partition, offset, committed_only=True
-        )
 
 
 def _whole_batches(data: bytes) -> BatchHeaders:
