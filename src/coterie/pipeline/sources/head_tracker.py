@@ -12,18 +12,10 @@ import numpy as np
 from coterie.pipeline.segments.batches import Ints
 from coterie.pipeline.segments.transactions import StableOffset
 from coterie.pipeline.sources.row_builder import BatchRun
-from coterie.pipeline.sources.source import Cuts, Head, Hint
+from coterie.pipeline.sources.source import BatchPlace, Cuts, Head
 
 _CUTS_PER_CHUNK: Final = 4_096
 """Of a chunk with more batches about this many cuts are kept, to bound the memory."""
-
-
-class BatchPlace(NamedTuple):
-    """The place of a batch in a segment file."""
-
-    file: str
-    position: int
-    base_offset: int
 
 
 class _Cuts(NamedTuple):
@@ -86,10 +78,9 @@ class HeadTracker:
             self.begin = int(dropped.ends[-1])
 
     @property
-    def last_batch(self) -> Hint | None:
+    def last_batch(self) -> BatchPlace | None:
         """The place of the last batch, from which the next scan continues."""
-        place = self._cuts[-1].place(-1) if self._cuts else self._before
-        return None if place is None else place._asdict()
+        return self._cuts[-1].place(-1) if self._cuts else self._before
 
     def head(self, start_offset: int) -> Head:
         """Return the head; the end offset is the end of the scan."""
@@ -108,18 +99,11 @@ class HeadTracker:
         count = min(int(np.searchsorted(ends, stable)) + 1, len(ends))
         firsts = np.cumsum([0, *(len(each.ends) for each in chunks)])
 
-        def hint(first: int, after: int) -> Hint | None:
-            """Return the place of the last batch before cut `first`, and the number of
-            bytes from there to cut `after - 1`."""
-            if first == 0:
-                place = before
-            else:
-                chunk = int(np.searchsorted(firsts, first - 1, side="right")) - 1
-                place = chunks[chunk].place(first - 1 - int(firsts[chunk]))
-            if place is None:
-                return None
-            size = int(upto[after - 1]) - (int(upto[first - 1]) if first else 0)
-            return {**place._asdict(), "size_bytes": size}
+        def place_before(index: int) -> BatchPlace | None:
+            if index == 0:
+                return before
+            chunk = int(np.searchsorted(firsts, index - 1, side="right")) - 1
+            return chunks[chunk].place(index - 1 - int(firsts[chunk]))
 
         offsets = np.minimum(ends[:count], stable)
-        return Cuts(offsets, np.cumsum(records[:count]), upto[:count], hint)
+        return Cuts(offsets, np.cumsum(records[:count]), upto[:count], place_before)

@@ -28,7 +28,7 @@ from coterie.pipeline.segments.batches import (
     scan,
 )
 from coterie.pipeline.segments.transactions import MarkerOutcomes
-from coterie.pipeline.sources.head_tracker import BatchPlace, HeadTracker
+from coterie.pipeline.sources.head_tracker import HeadTracker
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.segment_files import (
     TOPIC,
@@ -37,7 +37,7 @@ from coterie.pipeline.sources.segment_files import (
     LogFiles,
     first_file,
 )
-from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
+from coterie.pipeline.sources.source import BatchPlace, Head, OffsetRange, Rows
 from coterie.pipeline.tables.silver import QUARANTINE
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
@@ -146,10 +146,10 @@ class SegmentSource:
         number, position = part.log_partition, part.from_offset
         # A second scan reads ahead to the transaction markers if there are
         # transactions.
-        ahead = self._scan(number, position, part.hint).runs()
+        ahead = self._scan(number, position, part.after).runs()
         outcomes = MarkerOutcomes(run.transactional() for run in ahead)
         builder = RowBuilder(number, position, outcomes.outcome)
-        for run in self._scan(number, position, part.hint).runs():
+        for run in self._scan(number, position, part.after).runs():
             count = int(np.searchsorted(run.ends, part.until_offset, side="right"))
             if count:
                 yield from builder.rows(run.part(slice(0, count)))
@@ -163,11 +163,10 @@ class SegmentSource:
             " were files removed?"
         )
 
-    def _scan(self, log_partition: int, position: int, hint: Hint | None) -> LogScan:
-        size = self.chunk_bytes
-        if hint is not None and "size_bytes" in hint:
-            size = min(size, max(_CHUNK_BYTES_MIN, int(hint["size_bytes"])))
-        return LogScan(self.files, log_partition, position, hint, size)
+    def _scan(
+        self, log_partition: int, position: int, after: BatchPlace | None
+    ) -> LogScan:
+        return LogScan(self.files, log_partition, position, after, self.chunk_bytes)
 
     def _start_offset(self, log_partition: int, files: Sequence[LogFile]) -> int | None:
         """Return the first offset of the log; None for a log without batches."""
@@ -199,8 +198,8 @@ class LogScan:
     files: LogFiles
     log_partition: int
     position: int = 0
-    hint: Hint | None = None
-    """A `BatchPlace` as a dictionary: the batch that ends at the position."""
+    after: BatchPlace | None = None
+    """The batch that ends at the position, if known."""
     chunk_bytes: int = CHUNK_BYTES
     _is_past_position: bool = field(default=False, init=False)
     """Whether the batch that ends at the position was passed: faults from here on are
@@ -250,8 +249,7 @@ class LogScan:
 
     def _first_place(self, files: list[LogFile]) -> tuple[int, int]:
         """Return the index of the first file to scan, and the position in that file."""
-        if self.hint is not None:
-            place = BatchPlace(**{name: self.hint[name] for name in BatchPlace._fields})
+        if (place := self.after) is not None:
             for number, file in enumerate(files):
                 if file.name != place.file:
                     continue
