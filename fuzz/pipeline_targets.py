@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from coterie.errors import MalformedFrame
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.codec.row_decoder import decode_by_row
+from coterie.pipeline.codec.row_decoder import decode_rows, visible_rows
 from coterie.pipeline.segments.batches import BatchHeaders, scan
 from coterie.pipeline.segments.records import decode_batches, scalar_rows
 from coterie.pipeline.tables.bronze import RECORDS
@@ -29,7 +29,9 @@ def silver(data: bytes) -> None:
     """
     end = 1 + data[0] if data else 0
     records = _records(data[1:end], data[end:] or None)
-    found, expected = decode(records), decode_by_row(records)
+    found = decode(records)
+    by_row = decode_rows(records, visible_rows(records))
+    expected = {name: rows for name, (_, rows) in by_row.items()}
     assert all(found[name].equals(expected[name]) for name in expected)
     if len(found["quarantine"]):
         raise MalformedFrame(found["quarantine"]["message"][0].as_py())
@@ -57,12 +59,13 @@ def _signed(data: bytes) -> bytes:
 
 
 def _segment(data: bytes) -> None:
-    for chunk in scan(_File(data), "fuzz", verify=True):
+    for chunk in scan(_File(data), "fuzz"):
         assert chunk.data == data
-        batches = chunk.headers
         faults = sum(fault.size_bytes for _, fault in chunk.faults)
-        assert int(batches.size_bytes.sum()) + faults == len(data)
-        _compare(data, batches, has_faults=bool(chunk.faults))
+        assert int(chunk.headers.size_bytes.sum()) + faults == len(data)
+        batches = chunk.headers.select(~chunk.is_bad)
+        has_faults = bool(chunk.faults) or bool(chunk.is_bad.any())
+        _compare(data, batches, has_faults=has_faults)
 
 
 class _File:
@@ -77,16 +80,15 @@ class _File:
 
 
 def _compare(data: bytes, batches: BatchHeaders, *, has_faults: bool) -> None:
-    groups = list(decode_batches(data, batches))
-    bad = {index for rows in groups for index, _ in rows.faults}
+    decoded = decode_batches(data, batches)
+    bad = {index for index, _ in decoded.faults}
     expected = [
         row
         for index in range(len(batches))
         if index not in bad
         for row in _scalar(data, batches, index)
     ]
-    tables = [table for rows in groups for table in rows.tables]
-    assert [row for table in tables for row in table.to_pylist()] == expected
+    assert decoded.rows.to_pylist() == expected
     if has_faults or bad:
         raise MalformedFrame("the segment has faults")
 

@@ -50,7 +50,7 @@ def segment(a_batch: int, codec: Codec) -> bytes:
 
 def ours(path: Path) -> int:
     """Convert a segment with Coterie; return the number of rows."""
-    return sum(len(table) for chunk in read_segment(path) for table in chunk.tables)
+    return sum(len(chunk.rows) for chunk in read_segment(path))
 
 
 def theirs(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""`coterie pipeline run`: errors that are reported before Spark is started."""
+"""`coterie pipeline run`: what is reported before and after Spark runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ import msgspec
 import pytest
 
 from coterie.cli import main as cli
+from coterie.cli.pipeline import run as command
 from coterie.cli.pipeline.run import _gold_settings, _with_retention
 from coterie.pipeline.gold.settings import DAY_MS
+from coterie.pipeline.jobs import run as job
+from coterie.pipeline.jobs.run import RunResult, read_log
+from coterie.pipeline.jobs.samples import TakenSamples
 from coterie.pipeline.lake.lake import Lake
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
+from tests.pipeline.sources.logs import plain, write
 
 
 @pytest.fixture
@@ -103,6 +108,25 @@ def test_a_missing_file_of_samples_is_refused_before_a_lake_is_made(
     error = _refused(capsys, *words, "--to", str(tmp_path / "lake"))
     assert "gone.jsonl cannot be read: No such file or directory" in error
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_corrupted_segment_is_reported_and_fails_the_run_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "start_spark", lambda engine: None)
+    monkeypatch.setattr(
+        job, "run_once", lambda job: RunResult(read_log(job), TakenSamples(0, 0), ())
+    )
+    broken = bytearray(plain(3, 3))
+    broken[-1] ^= 1
+    log = write(tmp_path / "log", {0: [plain(0, 3), bytes(broken), plain(6)]})
+    words = ["pipeline", "run", "--from", f"segments:{log}/__consumer_offsets-0"]
+    words += ["--to", str(tmp_path / "lake")]
+    assert cli.main(words) == 1
+    said = "1 part of the log is unreadable, 1 of them read by this run"
+    assert said in capsys.readouterr().err
+    assert cli.main(words) == 0
+    assert "1 part of the log is unreadable, 0 of them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,24 @@ def test_a_query_is_printed_with_the_facts_of_the_lake(shell: LakeShell) -> None
     lines = shell("sql -o csv --limit 0", query).splitlines()
     assert lines[0] == "group_id,lag"
     assert len(lines) == 3
+
+
+def test_doubles_have_all_their_digits(shell: LakeShell) -> None:
+    out = shell("sql", "SELECT 1234567.25::DOUBLE AS a, 29.1e9 AS b, 0.1::DOUBLE AS c")
+    assert out.split() == ["a", "b", "c", "1234567.25", "29100000000.0", "0.1"]
+
+
+def test_the_lag_in_the_guide_is_that_of_the_newest_samples(shell: LakeShell) -> None:
+    guide = Path("docs/guides/ask-the-log.md").read_text("utf-8")
+    [query] = re.findall(r'pipeline sql --lake lake "(.*)"', guide)
+    found = {
+        (each["group_id"], each["topic"]): each["lag"]
+        for each in shell.items("sql", query)
+    }
+    expected: Counter[tuple[str, str]] = Counter()
+    for each in shell.items("show lag"):
+        expected[each["group_id"], each["topic"]] += each["lag"] or 0
+    assert found == expected
 
 
 def test_statements_of_stdin_run_in_order(

@@ -12,7 +12,9 @@ import pytest
 
 from coterie.cli.main import main
 from coterie.cli.topics.read import Start, read_start
+from coterie.client import CommittedOffset, SyncAdmin
 from coterie.errors import SettingError
+from coterie.types import TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
 from tests.broker.server.apis.fake_broker import produce_request
@@ -75,6 +77,18 @@ def test_reading_ends_where_to_says(
     records: ServerShell, ten: str, words: str, expected: str
 ) -> None:
     assert "".join(values(records, ten, f"--partition 1 {words}")) == expected
+
+
+def test_tables_show_decoded_records_of_the_coordinator(
+    records: ServerShell, topic: str, server: ThreadServer
+) -> None:
+    [(host, port)] = server.addresses
+    with SyncAdmin(f"{host}:{port}") as admin:
+        at = {TopicPartition(topic, 1): CommittedOffset(7)}
+        admin.group_offsets.alter("billing", at)
+    text = records("read __consumer_offsets --output md")
+    assert '{"type": "offset_commit", "group": "billing"' in text
+    assert '{"offset": 7, ' in text
 
 
 def test_an_offset_outside_the_log_is_noted(records: ServerShell, ten: str) -> None:

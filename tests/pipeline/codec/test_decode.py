@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.codec.row_decoder import (
-    UnreadableRecord,
-    decode_by_row,
-    decode_key_value,
-)
+from coterie.pipeline.codec.row_decoder import decode_rows, visible_rows
+from coterie.records import Unreadable
+from coterie.records import decode as decode_record
 from tests.pipeline.codec.generated import generated
 from tests.pipeline.codec.golden import GOLDEN
 from tests.pipeline.codec.records import KeyValue, batch
@@ -24,7 +22,9 @@ from tests.pipeline.codec.strategies import batches
 
 def decode_both(records: Any) -> dict[str, Any]:
     """Run both decoders, assert that their rows are equal, and return the rows."""
-    found, expected = decode(records), decode_by_row(records)
+    found = decode(records)
+    by_row = decode_rows(records, visible_rows(records))
+    expected = {name: rows for name, (_, rows) in by_row.items()}
     assert {name: rows.to_pylist() for name, rows in found.items()} == {
         name: rows.to_pylist() for name, rows in expected.items()
     }
@@ -56,8 +56,8 @@ def test_both_decoders_return_equal_rows_of_corrupt_kafka_records(
 
 
 def _is_utf8(record: KeyValue) -> bool:
-    result = decode_key_value(*record)
-    return not isinstance(result, UnreadableRecord) or "utf-8" not in result.message
+    result = decode_record(*record)
+    return not isinstance(result, Unreadable) or "utf-8" not in result.message
 
 
 def _broken(data: bytes, other: bytes | None) -> list[KeyValue]:

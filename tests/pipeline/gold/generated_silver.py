@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from coterie.pipeline.codec.row_decoder import SILVER_TABLES, decode_by_row
+from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.codec.row_decoder import SILVER_TABLES
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.wire.record_batch import BatchHeader, LogRecord, decode_marker
 from tests.pipeline.gold.memory_lake import parts_of
@@ -73,7 +74,7 @@ def bronze_of(folder: Path) -> Any:
 def silver_of(bronze: Any) -> dict[str, Any]:
     """Return the silver tables by name."""
     [batch] = bronze.combine_chunks().to_batches()
-    rows = decode_by_row(batch)
+    rows = decode(batch)
     return {
         each.name: pa.Table.from_batches([rows[each.name]]) for each in SILVER_TABLES
     }

@@ -4,6 +4,7 @@ corrupt files."""
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import LogError
-from coterie.pipeline.segments import lockstep, records
+from coterie.pipeline.segments import records
 from coterie.pipeline.segments.batches import scan
 from coterie.pipeline.segments.records import _LocalFile, read_segment, scalar_rows
 from coterie.wire.compression import Codec, decompress
@@ -69,9 +70,7 @@ def expected_rows(data: bytes) -> list[dict[str, Any]]:
 
 
 def rows_of(chunks: Any) -> list[dict[str, Any]]:
-    return [
-        row for chunk in chunks for table in chunk.tables for row in table.to_pylist()
-    ]
+    return [row for chunk in chunks for row in chunk.rows.to_pylist()]
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +79,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("narrow", [0, 10**6], ids=["lockstep", "one by one"])
-def test_rows_equal_those_of_the_scalar_decoder(narrow: int, file: Path) -> None:
+@pytest.mark.parametrize("few", [0, 10**6], ids=["together", "one by one"])
+def test_rows_equal_those_of_the_scalar_decoder(few: int, file: Path) -> None:
     @settings(max_examples=40, deadline=None)
     @given(logs(), st.integers(1, 2_000))
     def check(log: list[bytes], chunk_bytes: int) -> None:
@@ -92,7 +91,7 @@ def test_rows_equal_those_of_the_scalar_decoder(narrow: int, file: Path) -> None
         assert not [fault for chunk in chunks for fault in chunk.faults]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lockstep, "_NARROW", narrow)
+        patch.setattr(records, "_FEW", few)
         check()
 
 
@@ -229,7 +228,7 @@ def test_a_wrong_length_of_a_large_batch_hides_no_other_batch(file: Path) -> Non
 # Batches that are larger than they seem.
 
 
-def test_batches_are_decoded_in_groups_of_a_limited_size(
+def test_batches_are_decoded_in_pieces(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = [
@@ -243,12 +242,11 @@ def test_batches_are_decoded_in_groups_of_a_limited_size(
     log[7] = garbage[:17] + crc32c(garbage[21:]).to_bytes(4, "big") + garbage[21:]
     file.write_bytes(b"".join([*log[:9], b"x" * 70, *log[9:]]))
     [whole] = read_segment(file)
-    for name, limit in (("GROUP_RECORDS", 12), ("GROUP_BYTES", 12_000)):
+    for name, limit, count in (("PIECE_RECORDS", 12, 9), ("BUFFER_BYTES_MAX", 9, 1)):
         with monkeypatch.context() as patch:
             patch.setattr(records, name, limit)
             parts = list(read_segment(file))
-        assert len(parts) == 10
-        assert all(sum(map(len, part.tables)) <= 10 for part in parts)
+        assert len(parts) == count
         assert rows_of(parts) == rows_of([whole])
         assert [fault for part in parts for fault in part.faults] == [*whole.faults]
         positions = [at for part in parts for at in part.headers.position.tolist()]
@@ -263,8 +261,7 @@ def test_a_batch_that_is_too_large_is_a_fault_with_its_place(
     many = encode_batch([LogRecord(at, 0, None, b"v") for at in range(1, 9)])
     bomb = encode_batch([LogRecord(9, 0, None, bytes(100_000))], codec=Codec.ZSTD)
     file.write_bytes(small + many + bomb + encode_batch([LogRecord(10, 0, None, None)]))
-    monkeypatch.setattr(records, "BATCH_RECORDS_MAX", 7)
-    monkeypatch.setattr(records, "GROUP_RECORDS", 1)
+    monkeypatch.setattr(records, "RECORDS_MAX", 7)
     monkeypatch.setattr(
         records, "decompress", lambda codec, body: decompress(codec, body, 99_999)
     )
@@ -274,3 +271,24 @@ def test_a_batch_that_is_too_large_is_a_fault_with_its_place(
     assert first.startswith(f"{file} at byte {len(small)}: ")
     assert "8 records in a batch, at most 7 are decoded (offset 1)" in first
     assert "decompresses to more than 99999 bytes (offset 9)" in second
+
+
+def test_batches_and_faults_do_not_depend_on_chunks(file: Path) -> None:
+    rng = Random(7)
+    data = bytearray()
+    for at in range(600):
+        each = encode_batch([LogRecord(at, 7, b"k", rng.randbytes(12))])
+        kind = rng.random()
+        if kind < 0.01:
+            each = each[: rng.randrange(len(each))]
+        elif kind < 0.03:
+            byte = rng.randrange(len(each))
+            each = each[:byte] + bytes([each[byte] ^ 1]) + each[byte + 1 :]
+        data += each
+    file.write_bytes(data)
+    whole, parts = list(read_segment(file)), list(read_segment(file, chunk_bytes=900))
+    assert rows_of(parts) == rows_of(whole)
+    faults, expected = ([x for c in cs for x in c.faults] for cs in (parts, whole))
+    assert faults == expected
+    assert len(faults) > 10
+    assert sum(len(c.headers) for c in parts) == sum(len(c.headers) for c in whole)

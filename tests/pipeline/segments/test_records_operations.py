@@ -32,8 +32,7 @@ def test_the_records_of_an_operation_are_one_batch_with_one_timestamp(
     rows = [
         (row["base_offset"], row["timestamp_ms"], int.from_bytes(row["key"][:2], "big"))
         for chunk in read_segment(file)
-        for table in chunk.tables
-        for row in table.to_pylist()
+        for row in chunk.rows.to_pylist()
     ]
     operations = [list(each) for _, each in groupby(rows, key=lambda row: row[0])]
     assert [{kind for _, _, kind in each} for each in operations] == [

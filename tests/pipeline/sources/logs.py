@@ -16,7 +16,6 @@ from coterie.pipeline.sources.cluster import (
     OFFSETS_TOPIC,
     ClusterConnection,
     open_cluster,
-    split_whole_batches,
 )
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import OffsetRange, Source
@@ -27,6 +26,7 @@ from coterie.wire.record_batch import (
     Producer,
     encode_batch,
     encode_marker,
+    whole_batches,
 )
 
 
@@ -92,9 +92,9 @@ def copy_log(bootstrap: str, folder: Path) -> Path:
                 call = fetch_log(
                     connection.cluster, partition, at, committed_only=False
                 )
-                for batch in split_whole_batches(connection.wait(call).data):
-                    batches.append(bytes(batch.data))
-                    at = batch.next_offset
+                for header, batch in whole_batches(connection.wait(call).data):
+                    batches.append(batch)
+                    at = header.last_offset + 1
             write(folder, {0: batches}, number)
     return folder
 

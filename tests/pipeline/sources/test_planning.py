@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.pipeline.sources.planning import RANGE_OFFSETS, backlog, plan
-from coterie.pipeline.sources.source import Cuts, Head, OffsetRange
+from coterie.pipeline.sources.source import BatchPlace, Cuts, Head, OffsetRange
 
 
 def head(*batches: tuple[int, int, int]) -> Head:
@@ -16,7 +16,9 @@ def head(*batches: tuple[int, int, int]) -> Head:
     offsets, records, size_bytes = (
         np.cumsum(np.array(column, np.int64)) for column in zip(*batches, strict=True)
     )
-    cuts = Cuts(offsets, records, size_bytes, lambda *indices: {"batches": indices})
+    cuts = Cuts(
+        offsets, records, size_bytes, lambda index: BatchPlace("file", index, 0)
+    )
     end = int(offsets[-1])
     return Head(0, end, end, cuts)
 
@@ -38,15 +40,11 @@ def test_many_offsets_are_divided_into_ranges() -> None:
     ]
 
 
-def test_many_bytes_are_divided_into_ranges_with_hints() -> None:
+def test_many_bytes_are_divided_into_ranges_that_continue_after_a_batch() -> None:
     heads = {0: head((10, 10, 60), (10, 10, 60), (10, 10, 30), (10, 10, 500))}
     ranges = plan(heads, {}, range_bytes=100)
     assert ends(ranges) == [(0, 0, 10), (0, 10, 30), (0, 30, 40)]
-    assert [each.hint for each in ranges] == [
-        {"batches": (0, 1)},
-        {"batches": (1, 3)},
-        {"batches": (3, 4)},
-    ]
+    assert [each.after and each.after.position for each in ranges] == [0, 1, 3]
 
 
 def test_a_limit_is_rounded_to_batches_and_has_at_least_one() -> None:

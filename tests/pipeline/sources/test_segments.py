@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.segments import records
-from coterie.pipeline.segments.transactions import TransactionBatch
-from coterie.pipeline.sources.head_tracker import BatchColumns, HeadTracker
+from coterie.pipeline.sources.head_tracker import HeadTracker
 from coterie.pipeline.sources.planning import plan
+from coterie.pipeline.sources.row_builder import BatchRun
 from coterie.pipeline.sources.segment_files import LogFile, LogFiles
 from coterie.pipeline.sources.segments import SegmentSource, open_segments
 from coterie.pipeline.sources.source import OffsetRange, open_source
@@ -164,12 +163,13 @@ def test_gaps_have_their_offsets_and_reasons(tmp_path: Path) -> None:
         plain(12),
         emptied(20, 22),
         bytes(broken),
+        plain(32),
         b"rubbish" * 9,
         plain(40),
     ]
     source = open_segments(str(write(tmp_path, {3: log, 60: [plain(60)]})))
     read = read_all(source)
-    assert read.offsets == [3, 6, 9, 12, 40, 60]
+    assert read.offsets == [3, 6, 9, 12, 32, 40, 60]
     assert read.missing == [
         (0, 3, "log_start"),
         (4, 5, "missing"),
@@ -180,7 +180,7 @@ def test_gaps_have_their_offsets_and_reasons(tmp_path: Path) -> None:
         (20, 23, "missing"),
         (23, 30, "missing"),
         (30, 32, "unreadable"),
-        (32, 40, "unreadable"),
+        (33, 40, "unreadable"),
         (41, 60, "missing"),
     ]
     bad, rubbish = read.faults
@@ -192,7 +192,7 @@ def test_gaps_have_their_offsets_and_reasons(tmp_path: Path) -> None:
     assert bad["reason"] == "bad_batch"
     assert "the checksum is wrong" in bad["message"]
     assert "offsets 30 to 31" in bad["message"]
-    assert rubbish["position"] == at + len(broken)
+    assert rubbish["position"] == at + len(broken) + len(plain(32))
     assert rubbish["message"].startswith("63 bytes: ")
 
 
@@ -280,11 +280,9 @@ def test_a_repeated_scan_starts_at_the_last_batch(
     scanned: list[int] = []
     add = HeadTracker.add
 
-    def count(
-        self: HeadTracker, batches: BatchColumns, ends: Sequence[TransactionBatch]
-    ) -> None:
-        scanned.extend(batches.bases.tolist())
-        add(self, batches, ends)
+    def count(self: HeadTracker, run: BatchRun) -> None:
+        scanned.extend(run.bases.tolist())
+        add(self, run)
 
     monkeypatch.setattr(HeadTracker, "add", count)
     assert source.heads({0: 2_000})[0].stable_offset == 2_001
@@ -341,7 +339,7 @@ def test_files_that_are_removed_repeatedly_are_an_error(
         source.heads()
 
 
-def test_a_range_is_read_in_groups_of_a_limited_size(
+def test_a_range_is_read_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = [plain(0), of_transaction(1, 7, 3), marker(4, 7, commit=True), emptied(5, 9)]
@@ -351,7 +349,7 @@ def test_a_range_is_read_in_groups_of_a_limited_size(
     source = open_segments(str(write(tmp_path, {0: log})))
     whole = read_all(source)
     assert whole.offsets == [0, 1, 2, 3, 4, 14, 16, 20, 21, 22, 23, 24]
-    monkeypatch.setattr(records, "GROUP_RECORDS", 1)
+    monkeypatch.setattr(records, "PIECE_RECORDS", 1)
     (part,) = plan(source.heads(), {})
     assert len(list(source.read(part))) > 5
     assert read_all(source) == whole

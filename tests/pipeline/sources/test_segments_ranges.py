@@ -80,14 +80,14 @@ def ends_of(source: SegmentSource) -> list[int]:
 
 
 def ranges_of(
-    source: SegmentSource, cuts: list[int], *, hinted: bool
+    source: SegmentSource, cuts: list[int], *, with_places: bool
 ) -> Iterator[OffsetRange]:
-    """Yield ranges from cut to cut, with or without the hints of a plan."""
+    """Yield ranges from cut to cut, with or without the places of a plan."""
     heads = source.heads()
     for begin, until in pairwise([0, *cuts]):
         stable = heads[0]._replace(stable_offset=until)
-        hint = plan({0: stable}, {0: begin})[0].hint if hinted else None
-        yield OffsetRange(0, begin, until, hint)
+        after = plan({0: stable}, {0: begin})[0].after if with_places else None
+        yield OffsetRange(0, begin, until, after)
 
 
 @pytest.mark.slow
@@ -103,8 +103,9 @@ def test_rows_do_not_depend_on_ranges_and_chunk_sizes(
         return
     cuts = sorted({*data.draw(st.sets(st.sampled_from(ends))), ends[-1]})
     source = source_of(folder, data.draw(st.integers(1, 400)))
-    hinted = data.draw(st.booleans())
-    assert read_ranges(source, ranges_of(source, cuts, hinted=hinted)) == whole
+    with_places = data.draw(st.booleans())
+    ranges = ranges_of(source, cuts, with_places=with_places)
+    assert read_ranges(source, ranges) == whole
     assert read_in_many_runs(source, data.draw(st.integers(1, 9))) == whole
     assert read_in_many_runs(source_of(folder), 1) == whole
 
@@ -121,7 +122,7 @@ def test_ranges_that_end_at_any_offset_return_each_record_once(
     if not stable:
         return
     cuts = sorted({*data.draw(st.sets(st.integers(1, stable))), stable})
-    read = read_ranges(source, ranges_of(source, cuts, hinted=False))
+    read = read_ranges(source, ranges_of(source, cuts, with_places=False))
     assert read.records == whole.records
     assert missing_offsets(read) == missing_offsets(whole)
 

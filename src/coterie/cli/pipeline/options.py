@@ -7,9 +7,9 @@ is imported at the top, because `--help` imports this module.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Final
@@ -194,28 +194,31 @@ def start_spark(engine: Engine) -> SparkSession:
 
 # Numbers and times.
 
-_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_SPAN_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 TIME_HELP: Final = (
     "a date-time such as 2026-11-21T10:00:00Z, or a time span before the lake's newest"
     " record: 90s, 5m, 2h30m, 7d"
 )
 
 
-def read_limit(text: str) -> int | None:
-    """Parse a number of rows for argparse; None for 0, which means no limit."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of rows; expected 0 (all rows) or more"
-        )
-    return int(text) or None
+def add_limit_option(
+    parser: argparse._ActionsContainer, default: int | None, noun: str = "rows"
+) -> None:
+    """Declare --limit; its value is None for all."""
+    shown = "all" if default is None else str(default)
+    parser.add_argument(
+        "--limit",
+        type=lambda text: whole_number(text) or None,
+        default=default,
+        metavar="N",
+        help=f"maximum number of {noun}, 0 for all (default {shown})",
+    )
 
 
-def read_partition(text: str) -> int:
-    """Parse a partition number for argparse."""
+def whole_number(text: str) -> int:
+    """Parse a number from 0 on for argparse."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a partition; expected 0 or more"
+            f"{text!r} is not a number; expected 0 or more"
         )
     return int(text)
 
@@ -239,13 +242,8 @@ def read_time_ms(text: str, newest_ms: int) -> int:
 
     A time span counts back from `newest_ms`. Raises SettingError.
     """
-    match = _SPAN.fullmatch(text)
-    if text and match:
-        counts = (int(count or 0) for count in match.groups())
-        before_ms = sum(
-            count * unit for count, unit in zip(counts, _SPAN_UNITS_MS, strict=True)
-        )
-        return max(0, newest_ms - before_ms)  # Python has no times before year 1
+    with suppress(SettingError):
+        return max(0, ops.time_before(text, newest_ms))
     try:
         return ops.read_datetime_ms(text.strip().replace(" ", "T"))
     except SettingError:

@@ -150,6 +150,7 @@ def _run(options: argparse.Namespace) -> int:
         cluster_id() if callable(cluster_id) else cluster_id,
         options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
     )
+    known = _unreadable_parts(lake)
     with ProgressDisplay() as progress:
         job = Job(
             spark=start_spark(engine),
@@ -165,7 +166,37 @@ def _run(options: argparse.Namespace) -> int:
             follow(job, FollowIntervals(), lambda: False)
         result = run_once(job)
     print(_run_summary(lake, result))
-    return 0
+    return _report_unreadable(lake, known)
+
+
+_UNREADABLE_QUERY: Final = (
+    "SELECT source, position, message FROM quarantine WHERE reason = 'bad_batch'"
+)
+
+
+def _unreadable_parts(lake: Lake) -> int:
+    """Return the number of parts of the log that are no valid record batches."""
+    import pyarrow.compute as pc
+
+    from coterie.pipeline.segments.batches import ZEROS
+
+    is_batch = pc.field("reason") == "bad_batch"
+    messages = lake.read("quarantine", ["message"], is_batch)["message"].to_pylist()
+    return sum(ZEROS not in each for each in messages)
+
+
+def _report_unreadable(lake: Lake, known: int) -> int:
+    """Write the number of unreadable parts to stderr; return the exit code: 1 if this
+    run has read some."""
+    parts = _unreadable_parts(lake)
+    if not parts:
+        return 0
+    count = "1 part of the log is" if parts == 1 else f"{parts} parts of the log are"
+    sys.stderr.write(
+        f"{count} unreadable, {parts - known} of them read by this run: coterie"
+        f' pipeline sql --lake {lake.storage} "{_UNREADABLE_QUERY}"\n'
+    )
+    return 1 if parts > known else 0
 
 
 def _run_summary(lake: Lake, result: RunResult) -> str:
@@ -212,7 +243,8 @@ examples:
       --master spark://spark:7077
       on a Spark cluster
 
-exit codes: 0 success, 1 the log or the lake failed, 2 usage error, 130 interrupted
+exit codes: 0 success, 1 the log or the lake failed or a part of the log is unreadable,
+2 usage error, 130 interrupted
 """,
     options=(_add_run_options, add_source_options, add_engine_options),
     run=_run,

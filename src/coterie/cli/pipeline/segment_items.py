@@ -12,17 +12,12 @@ from typing import Any, Final, TextIO
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Failure, Item
 from coterie.errors import LogError
-from coterie.pipeline.codec.record_json import (
-    JsonRecord,
-    marker_to_json,
-    record_to_json,
-)
 from coterie.pipeline.segments.batches import ZEROS, Fault
 from coterie.pipeline.segments.records import SegmentChunk, read_segment
+from coterie.records import UNKNOWN_TYPE, JsonRecord, marker_to_json, to_json
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import CODEC_BITS, BatchHeader, LogRecord
 
-_UNKNOWN_TYPE: Final = "unknown_type"
 _COLUMNS: Final = ("record_offset", "timestamp_ms", "key", "value", "headers")
 _BLOCK_ITEMS: Final = 10_000
 """Items in memory at a time: a small batch can have millions of records."""
@@ -73,7 +68,7 @@ class SegmentItems:
     def notes(self) -> tuple[str, ...]:
         """Notes that do not count as failures."""
         notes = []
-        if others := self._counts[_UNKNOWN_TYPE]:
+        if others := self._counts[UNKNOWN_TYPE]:
             notes.append(
                 "records of share groups, streams groups or unknown types, so not of"
                 f" consumer groups, and shown in hex: {others}"
@@ -110,7 +105,8 @@ class SegmentItems:
 
     def _record_items(self, path: Path, chunk: SegmentChunk) -> Iterator[Item]:
         batches = {header.base_offset: (header, at) for header, at in _batches(chunk)}
-        for table in _small_tables(chunk):
+        for begin in range(0, len(chunk.rows), _BLOCK_ITEMS):
+            table = chunk.rows.slice(begin, _BLOCK_ITEMS)
             bases = table["base_offset"].to_pylist()
             columns = (table[name].to_pylist() for name in _COLUMNS)
             for base, *fields in zip(bases, *columns, strict=True):
@@ -136,11 +132,11 @@ class SegmentItems:
             decoded = (
                 marker_to_json(record)
                 if header.is_control
-                else record_to_json(record.key, record.value)
+                else to_json(record.key, record.value)
             )
         error, unreadable = None, decoded.unreadable
-        if unreadable is not None and unreadable.reason == _UNKNOWN_TYPE:
-            self._counts[_UNKNOWN_TYPE] += 1
+        if unreadable is not None and unreadable.reason == UNKNOWN_TYPE:
+            self._counts[UNKNOWN_TYPE] += 1
         elif unreadable is not None:
             self._counts["unread"] += 1
             error = {"code": unreadable.reason.upper(), "message": unreadable.message}
@@ -153,12 +149,6 @@ class SegmentItems:
             "value": decoded.value if is_decoded else _hex_object(record.value),
             "error": error,
         }
-
-
-def _small_tables(chunk: SegmentChunk) -> Iterator[Any]:
-    for table in chunk.tables:
-        for begin in range(0, len(table), _BLOCK_ITEMS):
-            yield table.slice(begin, _BLOCK_ITEMS)
 
 
 def _batches(chunk: SegmentChunk) -> Iterator[tuple[BatchHeader, int]]:

@@ -16,9 +16,9 @@ from coterie.cli.pipeline.options import (
     TIME_HELP,
     add_as_of_option,
     add_lake_option,
-    read_limit,
-    read_partition,
+    add_limit_option,
     skip_pandas,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "partition": {
         "action": "append",
-        "type": read_partition,
+        "type": whole_number,
         "metavar": "N",
         "help": "only this partition; may be repeated",
     },
@@ -81,17 +81,10 @@ class ShowCommand:
     def _declare(self, parser: argparse.ArgumentParser) -> None:
         add_lake_option(parser)
         add_as_of_option(parser)
-        add = parser.add_argument_group("rows").add_argument
+        group = parser.add_argument_group("rows")
         for name in self.options:
-            add(f"--{name}", **_OPTIONS[name])
-        default = "all" if self.limit is None else str(self.limit)
-        add(
-            "--limit",
-            type=read_limit,
-            default=self.limit,
-            metavar="N",
-            help=f"maximum number of rows, 0 for all (default {default})",
-        )
+            group.add_argument(f"--{name}", **_OPTIONS[name])
+        add_limit_option(group, self.limit)
         add_output_options(parser)
         for name, help_text in self.flags.items():
             parser.add_argument(f"--{name}", action="store_true", help=help_text)

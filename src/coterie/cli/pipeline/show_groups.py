@@ -72,17 +72,15 @@ examples:
 def _query_status(request: TableRequest) -> TableQuery:
     import pyarrow.compute as pc
 
-    options, at = request.options, request.at
-    where = None if at is None else pc.field("window_end_ts") <= at
-    if not (options.partitions or options.topic or options.partition is not None):
-        # The verdict on the whole group has no topic.
-        whole_group = pc.field("topic").is_null()
-        where = whole_group if where is None else where & whole_group
+    options = request.options
+    by_topic = options.partitions or options.topic or options.partition is not None
+    # The verdict on the whole group has no topic.
+    whole_group = None if by_topic else pc.field("topic").is_null()
     by_partition = ascending(*PARTITION_KEY)
     return request.query(
         "group_status",
         (("window_end_ts", "descending"), *by_partition),
-        where=where,
+        where=request.in_period("window_end_ts", whole_group),
         first_of=PARTITION_KEY,
         having=pc.field("verdict") != "OK" if options.bad else None,
         final_order=by_partition,
@@ -124,14 +122,11 @@ examples:
 def _query_rebalances(request: TableRequest) -> TableQuery:
     import pyarrow.compute as pc
 
-    where = request.not_before("start_ts")
-    if request.options.storms:
-        in_storm = pc.field("storm_id").is_valid()
-        where = in_storm if where is None else where & in_storm
+    in_storm = pc.field("storm_id").is_valid() if request.options.storms else None
     return request.query(
         "rebalance_timeline",
         (("start_ts", "descending"), *NEWEST_RECORD),
-        where=where,
+        where=request.in_period("start_ts", in_storm),
     )
 
 
@@ -142,7 +137,8 @@ Show rebalances with their cause and duration and the partitions that moved, new
 first.
 
 Reads the table rebalance_timeline. EXCESS counts the partitions that moved without
-need. A storm is five or more rebalances within ten minutes; STORM is their number.
+need. A storm is five or more rebalances within ten minutes in which members joined and
+left at least three times each; STORM is their number.
 """,
     examples="""\
 examples:

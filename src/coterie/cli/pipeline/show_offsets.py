@@ -50,19 +50,13 @@ examples:
 
 
 def _query_lag(request: TableRequest) -> TableQuery:
-    import pyarrow.compute as pc
-
-    where, at = request.not_before("sample_ts"), request.at
-    if at is not None:
-        before = pc.field("sample_ts") <= at
-        where = before if where is None else where & before
     by_partition = ascending(*PARTITION_KEY)
     # With --since every sample is shown, otherwise the newest one of each partition.
     is_history = request.options.since is not None
     return request.query(
         "lag_history",
         (("sample_ts", "descending"), *by_partition),
-        where=where,
+        where=request.in_period("sample_ts"),
         first_of=() if is_history else PARTITION_KEY,
         final_order=() if is_history else (("lag", "descending"), *by_partition),
     )
@@ -102,7 +96,7 @@ def _query_history(request: TableRequest) -> TableQuery:
     return request.query(
         "offset_commit_history",
         (("commit_ts", "descending"), *NEWEST_RECORD),
-        where=request.not_before("commit_ts"),
+        where=request.in_period("commit_ts"),
     )
 
 

@@ -21,8 +21,8 @@ from coterie.cli.output.outcome import Outcome
 from coterie.cli.pipeline.options import (
     add_as_of_option,
     add_lake_option,
+    add_limit_option,
     open_lake,
-    read_limit,
     skip_pandas,
 )
 from coterie.errors import CoterieError
@@ -47,13 +47,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="memory limit of a query (default 4g)",
     )
-    parser.add_argument(
-        "--limit",
-        type=read_limit,
-        default=_DEFAULT_LIMIT,
-        metavar="N",
-        help=f"maximum number of rows, 0 for all (default {_DEFAULT_LIMIT})",
-    )
+    add_limit_option(parser, _DEFAULT_LIMIT)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import reduce
 from math import isfinite
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
@@ -86,7 +88,7 @@ class TableRequest:
         return self._time("since")
 
     def _time(self, option: str) -> Any:
-        text = getattr(self.options, option)
+        text = getattr(self.options, option, None)
         if text is None:
             return None
         newest = self.lake.version.as_of_ts
@@ -104,10 +106,18 @@ class TableRequest:
         limit = self.options.limit
         return TableQuery(table, order, among, limit=limit, **options)
 
-    def not_before(self, column: str) -> Any:
-        """Return the condition of --since on a column, or None."""
-        since = self.since
-        return None if since is None else pc.field(column) >= since
+    def in_period(self, column: str, *others: Any) -> Any:
+        """Return the condition that a time is in the period of --since and --at and
+        that the other conditions hold, those that are not None; None for no condition.
+        """
+        since, at = self.since, self.at
+        conditions = [
+            None if since is None else pc.field(column) >= since,
+            None if at is None else pc.field(column) <= at,
+            *others,
+        ]
+        given = [each for each in conditions if each is not None]
+        return reduce(and_, given) if given else None
 
 
 def show_table(
@@ -295,10 +305,12 @@ def _table_columns(table: str, titles: str) -> tuple[Column, ...]:
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     """Return columns that no table declares, titled by their names."""
-    return tuple(Column(name, name, show=_formatter(name)) for name in names)
+    return tuple(Column(name, name, show=_formatter(name, _exact)) for name in names)
 
 
-def _formatter(name: str) -> Callable[[Json], str]:
+def _formatter(
+    name: str, show_other: Callable[[Json], str] | None = None
+) -> Callable[[Json], str]:
     if name.endswith("_ts") or name in {"valid_from", "valid_to"}:
         return _show_time
     if name.endswith("_ms"):
@@ -307,7 +319,7 @@ def _formatter(name: str) -> Callable[[Json], str]:
         return _show_seconds
     if name in {"assigned", "pending_revocation"}:
         return _show_partitions
-    return _show_any
+    return show_other or _show_any
 
 
 def _show_time(value: Json) -> str:
@@ -327,6 +339,11 @@ def _show_seconds(value: Json) -> str:
 
 def _show_any(value: Json) -> str:
     return f"{value:.4g}" if isinstance(value, float) else show_value(value)
+
+
+def _exact(value: Json) -> str:
+    """Format a value with all its digits."""
+    return repr(value) if isinstance(value, float) else show_value(value)
 
 
 def _show_partitions(value: Json) -> str:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.output.emit import CommandIO, emit
 from coterie.cli.output.outcome import Outcome
-from coterie.cli.pipeline.options import add_lake_option, read_limit, skip_pandas
+from coterie.cli.pipeline.options import add_lake_option, add_limit_option, skip_pandas
 
 if TYPE_CHECKING:
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.lake.manifest import Version
 
 _DEFAULT_LIMIT: Final = 20
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limit",
-        type=read_limit,
-        default=_DEFAULT_LIMIT,
-        metavar="N",
-        help=f"maximum number of versions, 0 for all (default {_DEFAULT_LIMIT})",
-    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -111,6 +102,10 @@ examples:
 
 exit codes: 0 success, 1 the lake cannot be read, 2 usage error
 """,
-    options=(add_lake_option, _add_options, add_output_options),
+    options=(
+        add_lake_option,
+        partial(add_limit_option, default=_DEFAULT_LIMIT, noun="versions"),
+        add_output_options,
+    ),
     run=_run,
 )

@@ -12,11 +12,18 @@ from typing import Final, Literal, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
+from coterie import records as coordinator_records
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, render, stderr_lines, write
 from coterie.cli.output.tables import is_utf8
-from coterie.cli.topics.record_items import BASE64, RECORD_KEYS, json_line, record_item
+from coterie.cli.topics.record_items import (
+    BASE64,
+    RECORD_KEYS,
+    UTF_8,
+    json_line,
+    record_item,
+)
 from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.types import LogOffset, TopicPartition
 
@@ -306,6 +313,8 @@ class _Printer:
     def _add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
         items = [record_item(key, each) for each in records]
         form = self._run.options.output
+        if form in _TABLES and key.topic == coordinator_records.TOPIC:
+            items = list(map(_with_coordinator_record, items, records))
         if form in _TABLES:
             items = [self._clipped(each) for each in items]
         if not self._is_streamed:
@@ -383,6 +392,18 @@ def _outcome(items: tuple[out.Item, ...]) -> out.Outcome:
     )
 
 
+def _with_coordinator_record(item: out.Item, record: client.LogRecord) -> out.Item:
+    """Return an item with the decoded key and value of a record of a group or an
+    offset."""
+    decoded = coordinator_records.to_json(record.key, record.value)
+    if decoded.key is None:
+        return item
+    key = json.dumps({"type": decoded.kind, **decoded.key})
+    value = None if decoded.value is None else json.dumps(decoded.value)
+    texts: out.Item = {"key": key, "value": value}
+    return {**item, **texts, **dict.fromkeys(("key_encoding", "value_encoding"), UTF_8)}
+
+
 def _clipped(text: out.Json, encoding: out.Json, size: int) -> out.Json:
     """Return a text of a table: without its end when it is long, with a prefix when it
     is base64."""
@@ -421,10 +442,10 @@ READ: Final = Command(
 Read records of a topic, without joining a group and without committing.
 
 Without --follow it ends at the offsets that were the last when it started. Tables show
-bytes that are not UTF-8 as base64 and escape control characters. Tables, JSON and
-Markdown are collected and end after 1,000 records unless --limit is used; jsonl and csv
-are written as records arrive. The lines of jsonl can be produced again. Partitions that
-are added while --follow runs are not read.
+bytes that are not UTF-8 as base64, escape control characters, and decode the records of
+__consumer_offsets. Tables, JSON and Markdown are collected and end after 1,000 records
+unless --limit is used; jsonl and csv are written as records arrive. The lines of jsonl
+can be produced again. Partitions that are added while --follow runs are not read.
 """,
     examples="""\
 examples:

@@ -1,5 +1,5 @@
-"""Decode rows of the table `records` to silver rows one by one, with the coordinator's
-own record classes. The vectorized decoder of `decode` is tested against this one.
+"""Decode rows of the table `records` to silver rows one by one, with `coterie.records`.
+The vectorized decoder of `decode` is tested against this one.
 
 A record that cannot be decoded becomes a row of `quarantine`, never an error (K-01b,
 E22-04). Bytes after the end of a key or a value are ignored, as in Apache Kafka's
@@ -8,15 +8,13 @@ reader.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.broker.coordinator.record_serde import TYPES, decode_record
 from coterie.broker.coordinator.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
@@ -32,8 +30,6 @@ from coterie.broker.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.broker.coordinator.result import Record
-from coterie.errors import LogCorrupt, MalformedFrame
 from coterie.pipeline.tables.silver import (
     CLASSIC_GROUP_RECORDS,
     CONSUMER_GROUP_RECORDS,
@@ -42,8 +38,8 @@ from coterie.pipeline.tables.silver import (
     TOMBSTONES,
 )
 from coterie.pipeline.tables.table import RECORD_COLUMNS, TIME_MS_MAX, Table
+from coterie.records import CONSUMER, Unreadable, decode, decode_embedded
 from coterie.wire import messages as m
-from coterie.wire.codec import decode as decode_message
 from coterie.wire.schema import ZERO_UUID, Message
 
 SILVER_TABLES: Final = (
@@ -58,35 +54,10 @@ _EMPTY: Final = {
     table.name: pa.RecordBatch.from_pylist([], table.schema) for table in SILVER_TABLES
 }
 ABORTED: Final = "aborted"
-CONSUMER: Final = "consumer"
-"""The protocol type whose subscriptions and assignments can be decoded."""
 _NONE: Final = -1
 """Kafka's value for an absent number."""
-_INT16: Final = struct.Struct(">h")
-_SHARE_GROUP_TYPES: Final = range(9, 16)
-_STREAMS_GROUP_TYPES_FROM: Final = 17
 
 Row = dict[str, Any]
-_Embedded = TypeVar("_Embedded", bound=Message)
-
-
-class UnreadableRecord(NamedTuple):
-    """The reason and message in the table `quarantine` for a record that cannot be
-    decoded, and the record type from the first bytes of its key.
-    """
-
-    reason: str
-    message: str
-    record_type: int | None
-
-
-def decode_by_row(records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
-    """Decode rows of the table `records`; return the rows of each silver table by name.
-
-    Transaction markers and records of aborted transactions are left out (K-08).
-    """
-    found = decode_rows(records, visible_rows(records))
-    return {name: rows for name, (_, rows) in found.items()}
 
 
 def visible_rows(records: Any) -> Any:
@@ -110,8 +81,8 @@ def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
     some = (records[name].take(pa.array(which)).to_pylist() for name in columns)
     for index, *record in zip(which.tolist(), *some, strict=True):
         key, value, is_transactional, producer_id = record
-        result = decode_key_value(key, value)
-        if isinstance(result, UnreadableRecord):
+        result = decode(key, value)
+        if isinstance(result, Unreadable):
             table = QUARANTINE
             row = {**result._asdict(), "key": key, "value": value}
         else:
@@ -129,48 +100,6 @@ def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
         )
         for table in SILVER_TABLES
     }
-
-
-def decode_key_value(
-    key: bytes | None, value: bytes | None
-) -> tuple[int, Record] | UnreadableRecord:
-    """Decode one record; return its type and content."""
-    if key is None:
-        return UnreadableRecord("no_key", "a record without a key", None)
-    if len(key) < _INT16.size:
-        return UnreadableRecord(
-            "bad_key", f"a key of {len(key)} bytes has no type", None
-        )
-    (record_type,) = _INT16.unpack_from(key)
-    if record_type not in TYPES:
-        message = f"Kafka has no type {record_type}"
-        if record_type in _SHARE_GROUP_TYPES:
-            message = f"type {record_type} is of share groups"
-        elif record_type >= _STREAMS_GROUP_TYPES_FROM:
-            message = f"type {record_type} is of streams groups, or of a newer Kafka"
-        return UnreadableRecord("unknown_type", message, record_type)
-    try:
-        record = decode_record(key, value)
-    except LogCorrupt as error:
-        return UnreadableRecord(
-            _reason(record_type, key, value), str(error), record_type
-        )
-    assert record is not None
-    return record_type, record
-
-
-def _reason(record_type: int, key: bytes, value: bytes | None) -> str:
-    """Return the value of the column `reason` of `quarantine` for a record that cannot
-    be decoded.
-    """
-    try:
-        decode_record(key, None)
-    except LogCorrupt:
-        return "bad_key"
-    if value is None or len(value) < _INT16.size:
-        return "bad_value"
-    known = _INT16.unpack_from(value)[0] in TYPES[record_type][1].VERSIONS
-    return "bad_value" if known else "unknown_version"
 
 
 def _batch(
@@ -379,21 +308,3 @@ def assigned_partitions(data: bytes) -> list[Row] | None:
         for each in decoded[0].assigned_partitions
         for partition in each.partitions
     ]
-
-
-def decode_embedded(kind: type[_Embedded], data: bytes) -> tuple[_Embedded, int] | None:
-    """Decode an embedded message; return it with its version, or None.
-
-    Newer versions only append fields, so a version that is newer than ours is decoded
-    as our newest (E20-21).
-    """
-    if len(data) < _INT16.size:
-        return None
-    (version,) = _INT16.unpack_from(data)
-    if version < 0:
-        return None
-    try:
-        version = min(version, kind.VERSIONS.high)
-        return decode_message(kind, version, data, _INT16.size)[0], version
-    except MalformedFrame:
-        return None

@@ -77,7 +77,7 @@ class GoldSettings:
     assumed_gap_ms: int = 7 * DAY_MS
     """Assumed longest pause of a group whose beginning is missing from the log. A week
     is the longest period of a usual schedule that such a log may not show."""
-    tables_version: int = 3
+    tables_version: int = 4
     """Version of the gold tables' content. With another version, each table is built
     again from all rows: a table that adds new rows to its previous result would lack
     the earlier rows in a new column."""

@@ -21,6 +21,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from coterie.pipeline.gold.groups.rebalances import StormRule
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.query import TableReader
 from coterie.pipeline.report import (
@@ -64,7 +65,7 @@ def render(lake: Lake, made: datetime) -> str:
         gold=of_layer(Layer.GOLD),
         missing=sorted(reader.missing),
         kinds=rebalances.KINDS,
-        storm_rule=(rebalances.STORM_REBALANCES, rebalances.STORM_TURNS),
+        storm_rule=StormRule(),
     )
 
 

@@ -32,10 +32,6 @@ LISTED_MAX: Final = 30
 _NAMES_MAX: Final = 5
 _MARK_WIDTH: Final = 0.4
 """Rebalances closer than this, in per cent of the chart's width, are one mark."""
-STORM_REBALANCES: Final = 5
-STORM_TURNS: Final = 3
-"""In a storm members join this many times and leave this many times: a group that only
-starts, grows, shrinks or stops also has many rebalances."""
 KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "joined": (0, "members joined"),
     "left": (1, "members left"),
@@ -53,8 +49,6 @@ _CAUSE_KINDS: Final = {
     "metadata_changed": "changed",
     "assignor_or_leader_changed": "changed",
 }
-_JOINING: Final = frozenset({"joined", "joined_and_left", "restarted"})
-_LEAVING: Final = frozenset({"left", "joined_and_left", "restarted"})
 
 
 @dataclass(frozen=True)
@@ -126,21 +120,15 @@ def read_rebalances(reader: TableReader) -> Rebalances:
 
 
 def find_storms(rebalances: Iterable[Row]) -> list[Storm]:
-    """Return the rebalance storms: of those that the table marks, which are five
-    rebalances within ten minutes, the ones in which members came and went repeatedly.
-    """
-    marked: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    """Return the rebalance storms that the table marks."""
+    times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     for each in rebalances:
         if each["storm_id"]:
-            marked[each["group_id"], each["storm_id"]].append(each)
-    storms = []
-    for (group, _), rows in marked.items():
-        joins = sum(row["cause"] in _JOINING for row in rows)
-        leaves = sum(row["cause"] in _LEAVING for row in rows)
-        if min(joins, leaves) >= STORM_TURNS and len(rows) >= STORM_REBALANCES:
-            times = [row["start_ts"] for row in rows]
-            storms.append(Storm(group, min(times), max(times), len(rows)))
-    return storms
+            times[each["group_id"], each["storm_id"]].append(each["start_ts"])
+    return [
+        Storm(group, min(found), max(found), len(found))
+        for (group, _), found in times.items()
+    ]
 
 
 def rebalance_lanes(

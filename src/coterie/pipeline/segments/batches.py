@@ -1,23 +1,16 @@
-"""Find the record batches in the bytes of a log segment.
+"""Find the record batches in the bytes of a log segment, and verify their checksums.
 
 The position of a batch follows from the length of the previous one, as in Kafka's
 DumpLogSegments. Bytes that are not a valid batch are a fault, and the scan continues
 after it. (A broker's recovery, LogSegment.recover, truncates the log there; this scan
 must not lose later batches.) The fault ends
 
-1. at the end that the broken batch's length gives, if another header or the end of the
+1. at the end that the broken batch's length gives, if a valid batch or the end of the
    file follows: then the length is probably right and the content is not;
 2. otherwise at the next batch whose checksum is right.
 
-Nearly all batches of a coordinator's log are small, so a Python loop over them would
-take longer than decoding their records. `_follow_in_lanes` follows the lengths from
-several positions at once, and `_all_checksums_match` checks many batches by one
-checksum. Where either finds a problem, the loop decides.
-
-With `verify`, all checksums are checked. Without it, only headers are read, and the
-worker that decodes the records calls `bad_checksums`. The checksum of a batch of more
-than 1 MiB is always checked, because a wrong length could hide many other batches; and
-rule 1 then needs a valid batch, not only a header, at the end that the length gives.
+In the first case the header has the offsets of the broken batch, if it counts one
+record for each offset: so they belong to the range of the log that contains them.
 
 The result depends on the file's bytes alone, not on the limits of chunks, so the driver
 and all workers find the same batches.
@@ -25,7 +18,6 @@ and all workers find the same batches.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,13 +35,14 @@ from coterie.wire.record_batch import (
     MAGIC,
     BatchHeader,
     crc_matches,
+    header_at,
 )
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""The size of a read. It fits into the processor's cache; larger ones are slower."""
+"""The size of a read."""
 ZEROS: Final = "zeros, as in a preallocated file"
 """The reason of a fault without loss of data: only zeros follow in the file."""
 BAD_CHECKSUM: Final = "the checksum is wrong: these are not the bytes that were written"
@@ -60,22 +53,8 @@ _MAGIC_AT: Final = 16
 _OLD_HEADER_BYTES: Final = 26
 """The least size in formats 0 and 1: offset, length, checksum, magic, attributes, null
 key and null value."""
-_UNVERIFIED_BYTES_MAX: Final = 1024 * 1024
 _FRONT: Final = struct.Struct(">i4xbI")
 """The fields from the length to the checksum: length, magic and checksum."""
-_SMALL_BYTES: Final = 4 * 1024
-"""Batches of less than this on average are followed in lanes and checked together."""
-_LANE_BYTES: Final = 32 * 1024
-_LANE_STEPS: Final = 16
-_LANE_STEPS_MAX: Final = 2 * _LANE_BYTES // HEADER_BYTES
-_PROBED: Final = 16
-"""The number of batches of which the average size is taken."""
-_LIKELY_HEADER: Final = re.compile(rb"\x00\x00.{6}\x00.{7}\x02.{4}\x00", re.DOTALL)
-"""Base offset below 2**48, length below 2**24, format 2, attributes below 256."""
-_SEAM: Final = np.dtype([("crc", "<u4"), ("zeros", "V17"), ("first", ">u4")])
-"""The bytes of a header that no checksum covers, and the first four that one does."""
-assert _SEAM.fields is not None
-assert _SEAM.fields["first"][1] == CHECKED_FROM
 _SEGMENT_OFFSETS_MAX: Final = 2**31
 """The offsets of a segment span less: Kafka's index has relative offsets of 32 bits."""
 _HEADER: Final = np.dtype(
@@ -124,8 +103,6 @@ class BatchHeaders:
 
     def select(self, rows: Ints | Flags | slice) -> BatchHeaders:
         """Return some of the headers, by a mask, by indexes or by a slice."""
-        if isinstance(rows, slice):
-            return BatchHeaders(self.position[rows], self.fields[rows])
         fields = self.fields.view(_PLAIN_HEADER)[rows].view(_HEADER)
         return BatchHeaders(self.position[rows], fields)
 
@@ -205,6 +182,8 @@ class ScannedChunk:
     """Base offsets."""
     ends: Ints
     """The offset after each batch."""
+    is_bad: Flags
+    """The batches with a wrong checksum, whose header has their offsets."""
     faults: list[tuple[int, Fault]]
     """Each with the index of the batch that follows it."""
     is_at_file_end: bool
@@ -216,11 +195,6 @@ class ScannedChunk:
             if last.position + last.size_bytes == self.end:
                 self.faults.pop()
 
-    def batch(self, index: int) -> memoryview:
-        begin = int(self.headers.position[index])
-        size = int(self.headers.fields["size_bytes"][index]) + LENGTH_END
-        return memoryview(self.data)[begin : begin + size]
-
 
 def scan(
     file: SegmentFile,
@@ -228,7 +202,6 @@ def scan(
     at: int = 0,
     *,
     first_offset: int | None = None,
-    verify: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[ScannedChunk]:
     """Yield the batches of a file from position `at`, where a batch begins.
@@ -241,7 +214,7 @@ def scan(
         data = file.read_at(min(wanted, left), at)
         if len(data) < min(wanted, left):
             left = len(data)  # the file was truncated meanwhile
-        scanner = _Scanner(data, left, verify=verify)
+        scanner = _Scanner(data, left)
         scanner.run()
         if not scanner.end:
             wanted = max(scanner.wanted, 2 * len(data))
@@ -251,116 +224,16 @@ def scan(
         wanted = max(chunk_bytes, scanner.wanted)
 
 
-def bad_checksums(data: bytes, headers: BatchHeaders) -> list[int]:
-    """Return the indexes of the batches whose checksum is wrong."""
-    begins, ends = headers.position, headers.position + headers.size_bytes
-    is_small = len(begins) > 1 and ends[-1] - begins[0] < _SMALL_BYTES * len(begins)
-    is_small = is_small and bool((begins[1:] == ends[:-1]).all())
-    if is_small and _all_checksums_match(data, begins, int(ends[-1])):
-        return []
-    view = memoryview(data)
-    stated = headers.fields["crc"].tolist()
-    spans = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), stated, strict=True)
-    return [
-        index
-        for index, (begin, end, crc) in enumerate(spans)
-        if crc32c(view[begin:end]) != crc
-    ]
-
-
-def _all_checksums_match(data: bytes, begins: Ints, end: int) -> bool:
-    """Return whether the checksums of consecutive batches are right, by one checksum of
-    all bytes up to `end`.
-
-    CRC-32C is a register that begins as ones; the checksum is its complement. Inverting
-    the first four bytes of a batch has the effect of beginning with ones. Appending the
-    complement of the right checksum makes the register zero, and it remains zero in the
-    zeros that replace the unchecked bytes of the next header. So it is zero at the end
-    if all checksums are right. A single wrong one makes it nonzero; several cancel each
-    other with a probability of 2**-32, that of a wrong batch with the right checksum.
-    """
-    begin = int(begins[0])
-    buffer = np.empty(end - begin + 4, np.uint8)
-    buffer[:-4] = np.frombuffer(data, np.uint8, end - begin, begin)
-    seam_at = begins - begin
-    seams = np.ndarray((len(buffer) - _SEAM.itemsize + 1,), _SEAM, buffer, strides=(1,))
-    words = np.ndarray((len(buffer) - 3,), ">u4", buffer, strides=(1,))
-    stated = words[seam_at + (CHECKED_FROM - 4)]
-    changed = np.zeros(len(begins), _SEAM)
-    changed["crc"][1:] = ~stated[:-1]
-    changed["first"] = ~seams["first"][seam_at]
-    seams[seam_at] = changed
-    buffer[-4:] = np.frombuffer((~stated[-1:]).astype("<u4").tobytes(), np.uint8)
-    ones = 0xFFFF_FFFF  # crc32c complements at both ends
-    return crc32c(buffer.data, ones) == ones
-
-
-def _follow_in_lanes(data: bytes, begin: int) -> Ints:
-    """Return the positions of batches from `begin` on: up to the last complete batch,
-    or to a problem. Return none if the first batches are not small.
-
-    A lane begins at a position that is likely a header's, about every _LANE_BYTES. One
-    numpy step goes to the next batch in all lanes. A lane's positions are right when
-    the lane before it ended at its first position.
-    """
-    at = begin
-    for _ in range(_PROBED):
-        if at + HEADER_BYTES > len(data):
-            return np.zeros(0, np.int64)
-        at += LENGTH_END + max(0, int.from_bytes(data[at + 8 : at + LENGTH_END], "big"))
-    if at - begin > _PROBED * _SMALL_BYTES:
-        return np.zeros(0, np.int64)
-    starts = np.array(_lane_starts(data, begin), np.int64)
-    ends = np.append(starts[1:], len(data))
-    last = len(data) - HEADER_BYTES
-    lengths = np.ndarray((last + 1,), ">i4", data, 8, strides=(1,))
-    cursor = starts
-    steps = [starts]
-    while len(steps) < _LANE_STEPS_MAX:
-        size = lengths[np.minimum(cursor, last)] + LENGTH_END
-        cursor = cursor + np.maximum(size, HEADER_BYTES)
-        steps.append(cursor)
-        if len(steps) % _LANE_STEPS == 0 and (cursor >= ends).all():
-            break
-    lanes = np.stack(steps, 1)
-    is_joined = (lanes == ends[:, None]).any(1)
-    right = len(ends) if is_joined.all() else int(np.argmin(is_joined)) + 1
-    found = lanes[:right][lanes[:right] < ends[:right, None]]
-    found = found[found <= last]
-    sizes = lengths[found].astype(np.int64) + LENGTH_END
-    magic = np.frombuffer(data, np.uint8)[found + _MAGIC_AT]
-    is_right = (magic == MAGIC) & (found + sizes <= len(data))
-    is_right &= (sizes >= HEADER_BYTES) & (sizes <= _UNVERIFIED_BYTES_MAX)
-    return found if is_right.all() else found[: int(np.argmin(is_right))]
-
-
-def _lane_starts(data: bytes, begin: int) -> list[int]:
-    """Return `begin`, and likely positions of headers after it."""
-    starts = [begin]
-    for at in range(begin + _LANE_BYTES, len(data), _LANE_BYTES):
-        found = _LIKELY_HEADER.search(data, at, at + 2 * _SMALL_BYTES)
-        while found is not None:
-            here = found.start()
-            size = int.from_bytes(data[here + 8 : here + LENGTH_END], "big")
-            if _LIKELY_HEADER.match(data, here + LENGTH_END + size):
-                starts.append(here)
-                break
-            found = _LIKELY_HEADER.search(data, here + 1, at + 2 * _SMALL_BYTES)
-    return starts
-
-
 class _Scanner:
     """The scan of one chunk. Positions are relative to the data of the chunk."""
 
-    def __init__(self, data: bytes, left: int, *, verify: bool) -> None:
+    def __init__(self, data: bytes, left: int) -> None:
         self.data = data
         self.left = left
         """Bytes from the beginning of the data to the end of the file."""
-        self.verify = verify
-        self.in_lanes = np.zeros(0, np.int64)
-        """The positions of the first batches."""
         self.positions: list[int] = []
-        """The positions of the following batches."""
+        self.bad: list[int] = []
+        """The indexes of batches with a wrong checksum."""
         self.faults: list[tuple[int, int, int, str]] = []
         """Index of the next batch, position, size and reason."""
         self.end = 0
@@ -370,28 +243,15 @@ class _Scanner:
 
     def run(self) -> None:
         """Scan to the end of the data, or until more bytes are needed."""
-        self._follow_small_batches()
         while self.end < len(self.data) and not self.wanted:
             self._follow_lengths()
             if self.end < len(self.data) and not self.wanted:
                 self._skip_fault()
 
-    def _follow_small_batches(self) -> None:
-        """Find the first batches in lanes, if all of these are right."""
-        found = _follow_in_lanes(self.data, 0)
-        if not len(found):
-            return
-        size = int.from_bytes(self.data[found[-1] + 8 : found[-1] + LENGTH_END], "big")
-        end = int(found[-1]) + LENGTH_END + size
-        if not self.verify or _all_checksums_match(self.data, found, end):
-            self.in_lanes, self.end = found, end
-
     def _follow_lengths(self) -> None:
         """Find batches up to the first bytes that are not a complete batch."""
         data, view, at, left = self.data, memoryview(self.data), self.end, self.left
         unpack, add = _FRONT.unpack_from, self.positions.append
-        # Without `verify`, only the checksums of larger batches are checked.
-        trusted_max = -1 if self.verify else _UNVERIFIED_BYTES_MAX
         last_header, size_min = len(data) - HEADER_BYTES, HEADER_BYTES - LENGTH_END
         while at <= last_header:
             # A batch may have only one small record, so this loop does as little as
@@ -403,7 +263,7 @@ class _Scanner:
             if after > len(data):
                 self.wanted = after - at
                 break
-            if size > trusted_max and crc32c(view[at + CHECKED_FROM : after]) != crc:
+            if crc32c(view[at + CHECKED_FROM : after]) != crc:
                 break
             add(at)
             at = after
@@ -418,8 +278,13 @@ class _Scanner:
         """
         data, at, size = self.data, self.end, self._stated_size(self.end)
         magic = data[at + _MAGIC_AT] if at + _MAGIC_AT < len(data) else MAGIC
-        after = None if size is None else self._end_by_length(size, magic)
+        after = None if size is None else self._end_by_length(size)
         if self.wanted:
+            return
+        if after is not None and self._counts_its_offsets(at):
+            self.bad.append(len(self.positions))
+            self.positions.append(at)
+            self.end = after
             return
         if after is None:
             after = self._next_right_batch(at + 1)
@@ -439,11 +304,18 @@ class _Scanner:
             )
         else:
             reason = BAD_CHECKSUM
-        before = len(self.in_lanes) + len(self.positions)
-        self.faults.append((before, at, after - at, reason))
+        self.faults.append((len(self.positions), at, after - at, reason))
         self.end = after
 
-    def _end_by_length(self, size: int, magic: int) -> int | None:
+    def _counts_its_offsets(self, at: int) -> bool:
+        """Return whether a batch has as many records as offsets: most probably its
+        offsets are not among the changed bytes."""
+        if self.data[at + _MAGIC_AT] != MAGIC:
+            return False
+        header = header_at(self.data, at)
+        return 0 < header.record_count == header.last_offset_delta + 1
+
+    def _end_by_length(self, size: int) -> int | None:
         """Return the end that the broken batch's length gives; None if that is wrong.
 
         Set `wanted` when the data does not reach far enough to decide.
@@ -455,8 +327,6 @@ class _Scanner:
             next_size = self._stated_size(after)
             if next_size is None:
                 return None
-            if self.verify or magic != MAGIC:
-                return after
             if after + next_size > len(self.data):
                 self.wanted = size + next_size
             elif not crc_matches(memoryview(self.data)[after : after + next_size]):
@@ -495,12 +365,11 @@ class _Scanner:
 def _chunk(
     scanner: _Scanner, source: str, at: int, first_offset: int | None
 ) -> ScannedChunk:
-    positions = np.array(scanner.positions, np.int64)
-    headers = BatchHeaders.read(
-        scanner.data, np.concatenate([scanner.in_lanes, positions])
-    )
+    headers = BatchHeaders.read(scanner.data, np.array(scanner.positions, np.int64))
     bases, counts = headers.base_offset, headers.column("record_count")
     spans = headers.column("last_offset_delta") + 1
+    is_bad = np.zeros(len(headers), np.bool_)
+    is_bad[scanner.bad] = True
     faults = [
         (before, Fault(source, at + position, size, reason))
         for before, position, size, reason in scanner.faults
@@ -510,20 +379,16 @@ def _chunk(
         wrong = (bases < first_offset) | (bases - first_offset >= _SEGMENT_OFFSETS_MAX)
         wrong |= (spans < 1) | (counts < 0) | (counts > spans)
     if wrong.any():
-        sizes = headers.size_bytes
+        positions, sizes = headers.position + at, headers.size_bytes
         faults += [
-            (
-                i,
-                Fault(
-                    source, at + int(headers.position[i]), int(sizes[i]), BAD_OFFSETS
-                ),
-            )
+            (i, Fault(source, int(positions[i]), int(sizes[i]), BAD_OFFSETS))
             for i in np.flatnonzero(wrong).tolist()
         ]
         faults.sort(key=lambda each: each[1].position)
         removed = np.concatenate(([0], np.cumsum(wrong))).tolist()
         faults = [(before - removed[before], fault) for before, fault in faults]
-        headers, bases, spans = headers.select(~wrong), bases[~wrong], spans[~wrong]
+        headers, is_bad = headers.select(~wrong), is_bad[~wrong]
+        bases, spans = bases[~wrong], spans[~wrong]
     return ScannedChunk(
         data=scanner.data,
         at=at,
@@ -531,6 +396,7 @@ def _chunk(
         headers=headers,
         bases=bases,
         ends=bases + spans,
+        is_bad=is_bad,
         faults=faults,
         is_at_file_end=scanner.end == scanner.left,
     )

@@ -9,8 +9,7 @@ because each transaction of a log has one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from coterie.client.admin.fetch import AbortedTxn
 from coterie.errors import LogError, MalformedFrame
-from coterie.pipeline.segments.batches import BatchHeaders, Ints, bad_checksums
+from coterie.pipeline.segments.batches import BatchHeaders, Ints
 from coterie.wire.record_batch import (
     ABORT_TYPE,
     COMMIT_TYPE,
@@ -52,40 +51,20 @@ class TransactionBatch(NamedTuple):
     """One of BatchKind."""
 
 
-_MARKER: Final = np.dtype(
-    [
-        ("size", "i1"),
-        ("attributes", "i1"),
-        ("timestamp_delta", "i1"),
-        ("offset_delta", "i1"),
-        ("key_size", "i1"),
-        ("version", ">i2"),
-        ("type", ">i2"),
-        ("value_size", "i1"),
-        ("value_version", ">i2"),
-        ("coordinator_epoch", ">i4"),
-        ("header_count", "i1"),
-    ]
-)
-"""The record of a marker, as all brokers write it."""
-_MARKER_NUMBERS: Final = {
-    "size": 2 * (_MARKER.itemsize - 1),
-    "timestamp_delta": 0,
-    "offset_delta": 0,
-    "key_size": 2 * 4,
-    "value_size": 2 * 6,
-    "header_count": 0,
-}
-"""The numbers in each of these records; sizes are zigzag varints."""
+_MARKER: Final = bytes.fromhex("20 00 00 00 08 0000 0000 0c 0000 00000000 00")
+"""The record of a marker, as all brokers write it: its size and attributes, the deltas
+of time and offset, the key's size, version and type, the value's size, version and
+coordinator epoch, and the number of headers."""
+_FIXED: Final = [0, 2, 3, 4, 7, 9, 16]
+"""The bytes of it that are equal in all markers of the known types."""
+_TYPE_AT: Final = 8
 
 
 def transaction_batches(data: bytes, headers: BatchHeaders) -> list[TransactionBatch]:
-    """Return the transactional batches that have a valid checksum."""
+    """Return the transactional batches among batches with valid checksums."""
     own = headers.select(headers.has(TRANSACTIONAL))
     if not len(own):
         return []
-    if bad := bad_checksums(data, own):
-        own = own.select(np.delete(np.arange(len(own)), bad))
     kinds = np.full(len(own), BatchKind.RECORDS.value)
     is_control = own.has(CONTROL)
     kinds[is_control] = _marker_kinds(data, own.select(is_control))
@@ -96,17 +75,17 @@ def transaction_batches(data: bytes, headers: BatchHeaders) -> list[TransactionB
 
 def _marker_kinds(data: bytes, headers: BatchHeaders) -> Ints:
     kinds = np.full(len(headers), BatchKind.OTHER_MARKER.value)
-    is_usual = headers.size_bytes == HEADER_BYTES + _MARKER.itemsize
+    is_usual = headers.size_bytes == HEADER_BYTES + len(_MARKER)
     is_usual &= (headers.codec == 0) & (headers.column("record_count") == 1)
-    if is_usual.any():
-        plain, begins = f"V{_MARKER.itemsize}", headers.position + HEADER_BYTES
-        count = len(data) - _MARKER.itemsize + 1
-        view = np.ndarray((count,), plain, data, strides=(1,))
-        markers = view[np.minimum(begins, count - 1)].view(_MARKER)
-        for name, number in _MARKER_NUMBERS.items():
-            is_usual &= markers[name] == number
-        kinds[is_usual & (markers["type"] == COMMIT_TYPE)] = BatchKind.COMMIT
-        kinds[is_usual & (markers["type"] == ABORT_TYPE)] = BatchKind.ABORT
+    usual = np.flatnonzero(is_usual)
+    places = headers.position[usual, None] + HEADER_BYTES + np.arange(len(_MARKER))
+    markers = np.frombuffer(data, np.uint8)[places]
+    is_equal = (markers == np.frombuffer(_MARKER, np.uint8))[:, _FIXED].all(1)
+    kind = np.full(len(usual), BatchKind.OTHER_MARKER.value)
+    kind[markers[:, _TYPE_AT] == COMMIT_TYPE] = BatchKind.COMMIT
+    kind[markers[:, _TYPE_AT] == ABORT_TYPE] = BatchKind.ABORT
+    kinds[usual] = kind
+    is_usual[usual] = is_equal
     for index in np.flatnonzero(~is_usual).tolist():
         begin, size = int(headers.position[index]), int(headers.size_bytes[index])
         kinds[index] = _marker_kind(data[begin : begin + size], headers.header(index))
@@ -134,29 +113,25 @@ class EndedTransaction(NamedTuple):
     is_committed: bool
 
 
-@dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """The open transactions, by producer: the base offset of the first batch of
-    each.
-    """
+    """The open transactions of a log, chunk by chunk."""
 
-    first_offsets: Mapping[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.first_offsets: dict[int, int] = {}
+        """The base offset of the first batch of each, by producer."""
 
-    def apply(
-        self, batches: Iterable[TransactionBatch]
-    ) -> tuple[OpenTransactions, tuple[EndedTransaction, ...]]:
-        """Apply more batches in log order; return the new state, and the transactions
-        that ended in these batches. A malformed marker, or one of an unknown kind, ends
-        no transaction.
+    def add(self, batches: Iterable[TransactionBatch]) -> list[EndedTransaction]:
+        """Add more batches in log order; return the transactions that they end. A
+        malformed marker, or one of an unknown kind, ends no transaction.
         """
-        still_open, ended = dict(self.first_offsets), []
+        still_open, ended = self.first_offsets, []
         for base_offset, _, producer, kind in batches:
             if kind == BatchKind.RECORDS:
                 still_open.setdefault(producer, base_offset)
             elif kind != BatchKind.OTHER_MARKER and producer in still_open:
                 first, is_commit = still_open.pop(producer), kind == BatchKind.COMMIT
                 ended.append(EndedTransaction(producer, first, base_offset, is_commit))
-        return OpenTransactions(still_open), tuple(ended)
+        return ended
 
 
 class StableOffset:
@@ -172,11 +147,11 @@ class StableOffset:
     def add(
         self, batches: Sequence[TransactionBatch], bases: Ints, ends: Ints, begin: int
     ) -> None:
-        """Apply the transactional batches among batches with these base offsets and
-        ends; `begin` is the end of the batch before them."""
+        """Add the transactional batches among batches with these base offsets and ends;
+        `begin` is the end of the batch before them."""
         if not batches:
             return
-        self._open, _ = self._open.apply(batches)
+        self._open.add(batches)
         known, self._ends_before = self._ends_before, {}
         for first in self._open.first_offsets.values():
             index = int(np.searchsorted(bases, first))
@@ -217,8 +192,7 @@ class MarkerOutcomes:
                     f"the transaction of producer {batch.producer_id} at offset"
                     f" {batch.base_offset} has not ended: read up to the stable offset"
                 )
-            self._open, more = self._open.apply(batches)
-            for each in more:
+            for each in self._open.add(batches):
                 self._ended.setdefault(each.producer_id, deque()).append(each)
 
 

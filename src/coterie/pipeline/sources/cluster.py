@@ -17,9 +17,9 @@ A connection is opened where it is used, in the worker, and closed with the rang
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -29,13 +29,14 @@ import pyarrow as pa
 
 from coterie.client.admin.brokers import Brokers
 from coterie.client.admin.configs import ConfigResource, Configs
-from coterie.client.admin.fetch import FetchResult, fetch_log
+from coterie.client.admin.fetch import AbortedTxn, FetchResult, fetch_log
 from coterie.client.admin.log_offsets import EARLIEST, LATEST, Logs
 from coterie.client.admin.topics import Topics
 from coterie.client.cluster import Cluster
 from coterie.client.settings.portable import PortableSettings
-from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame
 from coterie.loop_thread import LoopThread
+from coterie.pipeline.segments.batches import BatchHeaders
 from coterie.pipeline.segments.transactions import FetchedOutcomes
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
@@ -43,14 +44,12 @@ from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.types import LogOffset, TopicPartition
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END
+from coterie.wire.record_batch import crc_matches, whole_batches
 
 T = TypeVar("T")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _RETENTION: Final = "offsets.retention.minutes"
-_FRONT: Final = struct.Struct(">qi11xi")
-"""The base offset, length and last offset delta of a batch."""
 _EMPTY_FETCHES_MAX: Final = 5
 """After so many responses without a batch, the range counts as empty: compaction
 removed all.
@@ -210,7 +209,7 @@ class _RangeReader:
         self._connection = connection
         self._range = part
         self._partition = TopicPartition(OFFSETS_TOPIC, part.log_partition)
-        self._fetcher = PrefetchingReader(connection.cluster, self._partition)
+        self._prefetch: tuple[LogOffset, asyncio.Task[FetchResult]] | None = None
         self._outcomes = FetchedOutcomes()
         self._builder = RowBuilder(
             part.log_partition, part.from_offset, self._outcomes.outcome
@@ -221,27 +220,28 @@ class _RangeReader:
         until, at = self._range.until_offset, self._range.from_offset
         next_base: int | None = None
         while at < until and next_base is None:
-            batches, fetched = self._read(at)
-            own = [each for each in batches if each.next_offset <= until]
-            if own:
-                yield from self._builder.rows(self._batch_run(own, fetched))
+            fetched = self._read(at)
+            ends = fetched.headers.last_offset + 1
+            count = int((ends <= until).sum())
+            if count:
+                run = self._batch_run(slice(0, count), fetched)
+                yield from self._builder.rows(run)
                 self._begins_log = False
-                at = own[-1].next_offset
-            if len(own) < len(batches):
-                next_base = batches[len(own)].base_offset
-            elif not batches:
+                at = int(ends[count - 1])
+            if count < len(ends):
+                next_base = int(fetched.headers.base_offset[count])
+            elif not count:
                 break
         if self._builder.position < until or until == self._range.from_offset:
             reason = "log_start" if self._begins_log else "missing"
             yield from self._builder.finish(until, next_base, reason)
 
-    def _read(self, at: LogOffset) -> tuple[list[FetchedBatch], FetchResult]:
+    def _read(self, at: LogOffset) -> _FetchedBatches:
         """Read the batches from an offset, or from the log start offset if that is
         higher.
         """
-        until = self._range.until_offset
         try:
-            return self._connection.wait(self._fetcher.read(at, until))
+            return self._connection.wait(self._fetch_batches(at))
         except ApiError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise _with_remedy(error) from error
@@ -257,47 +257,12 @@ class _RangeReader:
                     " again, or its brokers lost records; use a new lake for it"
                 ) from error
         self._begins_log = True
-        return self._connection.wait(self._fetcher.read(start, until))
+        return self._connection.wait(self._fetch_batches(start))
 
-    def _batch_run(self, own: list[FetchedBatch], fetched: FetchResult) -> BatchRun:
-        self._outcomes.set_aborted(fetched.aborted)
-        # A range may begin within its first batch, which then belongs to the range as a
-        # whole.
-        self._builder.position = min(self._builder.position, own[0].base_offset)
-        bases = np.array([each.base_offset for each in own], np.int64)
-        return BatchRun.of_blobs(
-            self._source,
-            [each.data for each in own],
-            bases=bases,
-            ends=np.array([each.next_offset for each in own], np.int64),
-            positions=bases,
-            begins_log=self._begins_log,
-        )
-
-
-class FetchedBatch(NamedTuple):
-    """A whole batch of a Fetch response."""
-
-    base_offset: LogOffset
-    next_offset: LogOffset
-    data: memoryview
-
-
-class PrefetchingReader:
-    """A reader of one partition that prefetches batches while the caller decodes the
-    previous ones.
-    """
-
-    def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
-        self._cluster = cluster
-        self._partition = partition
-        self._prefetch: tuple[LogOffset, asyncio.Task[FetchResult]] | None = None
-
-    async def read(
-        self, offset: LogOffset, until: LogOffset
-    ) -> tuple[list[FetchedBatch], FetchResult]:
-        """Return the batches from the one that contains `offset`; an empty result if no
-        batch follows below the stable offset. Batches after `until` are not prefetched.
+    async def _fetch_batches(self, offset: LogOffset) -> _FetchedBatches:
+        """Return the batches from the one that contains `offset`, and prefetch those
+        after them, if they are in the range, while the caller decodes these. The result
+        is empty if no batch follows below the stable offset.
 
         Raises the errors of `fetch_log`, and ClientError for a malformed response.
         """
@@ -309,36 +274,69 @@ class PrefetchingReader:
                 fetched = await self._fetch(offset)
             if fetched.data:
                 break
-        batches = split_whole_batches(fetched.data)
-        if fetched.data and not batches:
+        headers = _whole_batches(fetched.data)
+        if fetched.data and not len(headers):
             raise ClientError(
                 f"partition {self._partition.topic}-{self._partition.partition}: the "
                 f"leader's data at offset {offset} is no record batch"
             )
-        if batches and (after := batches[-1].next_offset) < until:
+        after = int(headers.last_offset[-1]) + 1 if len(headers) else offset
+        if offset < after < self._range.until_offset:
             task = asyncio.get_running_loop().create_task(self._fetch(after))
             # asyncio must not report the exception if the caller stops reading.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._prefetch = (after, task)
-        return batches, fetched
+        return _FetchedBatches(fetched.data, headers, fetched.aborted)
 
     async def _fetch(self, offset: LogOffset) -> FetchResult:
         return await fetch_log(
-            self._cluster, self._partition, offset, committed_only=True
+            self._connection.cluster, self._partition, offset, committed_only=True
+        )
+
+    def _batch_run(self, part: slice, fetched: _FetchedBatches) -> BatchRun:
+        self._outcomes.set_aborted(fetched.aborted)
+        headers = fetched.headers.select(part)
+        spans = zip(
+            headers.position.tolist(),
+            (headers.position + headers.size_bytes).tolist(),
+            strict=True,
+        )
+        view = memoryview(fetched.data)
+        is_bad = [not crc_matches(view[begin:end]) for begin, end in spans]
+        bases = headers.base_offset
+        return BatchRun(
+            source=self._source,
+            data=fetched.data,
+            headers=headers,
+            is_bad=np.array(is_bad, np.bool_),
+            bases=bases,
+            ends=headers.last_offset + 1,
+            places=bases,
+            # A range may begin within its first batch, which then belongs to the range
+            # as a whole.
+            position=int(bases[0]),
+            begins_log=self._begins_log,
         )
 
 
-def split_whole_batches(data: bytes) -> list[FetchedBatch]:
-    """Return the whole batches of a response; the last one may be cut short."""
-    view, at, batches = memoryview(data), 0, []
-    while at + HEADER_BYTES <= len(data):
-        base, length, delta = _FRONT.unpack_from(data, at)
-        size = LENGTH_END + length
-        if size < HEADER_BYTES or at + size > len(data):
-            break
-        batches.append(FetchedBatch(base, base + delta + 1, view[at : at + size]))
-        at += size
-    return batches
+class _FetchedBatches(NamedTuple):
+    """The whole batches of a Fetch response."""
+
+    data: bytes
+    headers: BatchHeaders
+    aborted: Sequence[AbortedTxn]
+
+
+def _whole_batches(data: bytes) -> BatchHeaders:
+    """Return the headers of the batches of a response, without a last one that is
+    truncated. The data may end with bytes that are no batch."""
+    positions = []
+    at = 0
+    with suppress(MalformedFrame):
+        for header, _ in whole_batches(data):
+            positions.append(at)
+            at += header.size_bytes
+    return BatchHeaders.read(data, np.array(positions, np.int64))
 
 
 async def sample_cluster(cluster: Cluster, from_us: int = 0) -> Any:

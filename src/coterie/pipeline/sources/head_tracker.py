@@ -5,29 +5,22 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from coterie.pipeline.segments.batches import Ints
-from coterie.pipeline.segments.transactions import StableOffset, TransactionBatch
-from coterie.pipeline.sources.source import Cuts, Head, Hint
+from coterie.pipeline.segments.transactions import StableOffset
+from coterie.pipeline.sources.row_builder import BatchRun
+from coterie.pipeline.sources.source import BatchPlace, Cuts, Head
 
 _CUTS_PER_CHUNK: Final = 4_096
 """Of a chunk with more batches about this many cuts are kept, to bound the memory."""
 
 
-class BatchPlace(NamedTuple):
-    """The place of a batch in a segment file."""
-
-    file: str
-    position: int
-    base_offset: int
-
-
-class BatchColumns(NamedTuple):
-    """Consecutive batches of a log partition, with one array for each field."""
+class _Cuts(NamedTuple):
+    """The last batch before each cut, with one array for each field; records and bytes
+    are those since the cut before."""
 
     bases: Ints
     ends: Ints
@@ -55,27 +48,25 @@ class HeadTracker:
         self._stable = StableOffset()
         self._before: BatchPlace | None = None
         """The last batch before the first cut."""
-        self._cuts: list[BatchColumns] = []
-        """The last batch before each cut, chunk by chunk; records and bytes are those
-        since the cut before."""
+        self._cuts: list[_Cuts] = []
+        """Chunk by chunk."""
 
-    def add(
-        self, batches: BatchColumns, transactional: Sequence[TransactionBatch]
-    ) -> None:
-        """Add the next batches; `transactional` are those in transactions."""
-        self._stable.add(transactional, batches.bases, batches.ends, self.position)
-        self.position = int(batches.ends[-1])
-        every = -(-len(batches.ends) // _CUTS_PER_CHUNK)
+    def add(self, run: BatchRun) -> None:
+        """Add the next batches."""
+        self._stable.add(run.transactional(), run.bases, run.ends, self.position)
+        self.position = int(run.ends[-1])
+        records, sizes = run.headers.column("record_count"), run.headers.size_bytes
         # Every n-th batch, counted from the last one, which is always included.
-        kept = np.arange(len(batches.ends) - 1, -1, -every)[::-1]
+        every = -(-len(run.ends) // _CUTS_PER_CHUNK)
+        kept = np.arange(len(run.ends) - 1, -1, -every)[::-1]
         self._cuts.append(
-            BatchColumns(
-                bases=batches.bases[kept],
-                ends=batches.ends[kept],
-                records=np.diff(np.cumsum(batches.records)[kept], prepend=0),
-                size_bytes=np.diff(np.cumsum(batches.size_bytes)[kept], prepend=0),
-                file=batches.file,
-                positions=batches.positions[kept],
+            _Cuts(
+                bases=run.bases[kept],
+                ends=run.ends[kept],
+                records=np.diff(np.cumsum(records)[kept], prepend=0),
+                size_bytes=np.diff(np.cumsum(sizes)[kept], prepend=0),
+                file=run.source,
+                positions=run.places[kept],
             )
         )
 
@@ -87,10 +78,9 @@ class HeadTracker:
             self.begin = int(dropped.ends[-1])
 
     @property
-    def last_batch(self) -> Hint | None:
+    def last_batch(self) -> BatchPlace | None:
         """The place of the last batch, from which the next scan continues."""
-        place = self._cuts[-1].place(-1) if self._cuts else self._before
-        return None if place is None else place._asdict()
+        return self._cuts[-1].place(-1) if self._cuts else self._before
 
     def head(self, start_offset: int) -> Head:
         """Return the head; the end offset is the end of the scan."""
@@ -109,18 +99,11 @@ class HeadTracker:
         count = min(int(np.searchsorted(ends, stable)) + 1, len(ends))
         firsts = np.cumsum([0, *(len(each.ends) for each in chunks)])
 
-        def hint(first: int, after: int) -> Hint | None:
-            """Return the place of the last batch before cut `first`, and the number of
-            bytes from there to cut `after - 1`."""
-            if first == 0:
-                place = before
-            else:
-                chunk = int(np.searchsorted(firsts, first - 1, side="right")) - 1
-                place = chunks[chunk].place(first - 1 - int(firsts[chunk]))
-            if place is None:
-                return None
-            size = int(upto[after - 1]) - (int(upto[first - 1]) if first else 0)
-            return {**place._asdict(), "size_bytes": size}
+        def place_before(index: int) -> BatchPlace | None:
+            if index == 0:
+                return before
+            chunk = int(np.searchsorted(firsts, index - 1, side="right")) - 1
+            return chunks[chunk].place(index - 1 - int(firsts[chunk]))
 
         offsets = np.minimum(ends[:count], stable)
-        return Cuts(offsets, np.cumsum(records[:count]), upto[:count], hint)
+        return Cuts(offsets, np.cumsum(records[:count]), upto[:count], place_before)

@@ -102,5 +102,5 @@ def _by_cuts(
         after = int(np.searchsorted(cuts.size_bytes, upto, side="right"))
         after = min(max(after, first + 1), end)
         until = int(cuts.offsets[after - 1])
-        yield OffsetRange(partition, begin, until, cuts.hint(first, after))
+        yield OffsetRange(partition, begin, until, cuts.place_before(first))
         begin, first = until, after

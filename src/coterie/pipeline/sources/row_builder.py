@@ -7,31 +7,31 @@ yielded with that batch, and a gap within a batch ends at most at the batch's en
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.errors import MalformedFrame
-from coterie.pipeline.segments.batches import BAD_CHECKSUM, BatchHeaders, Fault, Ints
-from coterie.pipeline.segments.records import (
-    BRONZE,
-    DecodedBatches,
-    decode_batches,
+from coterie.pipeline.segments.batches import (
+    BAD_CHECKSUM,
+    BatchHeaders,
+    Fault,
+    Flags,
+    Ints,
 )
-from coterie.pipeline.segments.transactions import BatchKind, TransactionBatch
+from coterie.pipeline.segments.records import decode_batches, pieces
+from coterie.pipeline.segments.transactions import (
+    BatchKind,
+    TransactionBatch,
+    transaction_batches,
+)
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
 from coterie.pipeline.tables.table import TIME, TIME_MS_MAX, Table
-from coterie.wire.record_batch import (
-    CONTROL,
-    TRANSACTIONAL,
-    crc_matches,
-    read_header,
-)
+from coterie.wire.record_batch import CONTROL, TRANSACTIONAL
 
 _OUTCOMES: Final = pa.array(["committed", "aborted"])
 _CODES: Final = {None: -1, "committed": 0, "aborted": 1}
@@ -52,90 +52,46 @@ class BatchRun:
     """
 
     source: str
+    """The file, or the cluster."""
     data: bytes
-    """The bytes of the readable batches; other bytes may be between them."""
     headers: BatchHeaders
-    """The headers of readable batches; positions are relative to `data`."""
-    good: Ints
-    """The indexes of readable batches among all batches."""
-    bad: Mapping[int, str]
-    """The indexes of the other batches, with the reason."""
+    """Positions are relative to `data`."""
+    is_bad: Flags
+    """The batches with a wrong checksum."""
     bases: Ints
     """The base offset of each batch."""
     ends: Ints
     """The offset after each."""
-    positions: Ints
+    places: Ints
     """The position of each batch in the file; without files, its base offset."""
-    sizes: Ints
+    position: int
+    """The next offset before the run; it may be within the first batch."""
     faults: Sequence[tuple[int, Fault]] = ()
     """Bytes that are no batch, with the index of the batch that follows them."""
     begins_log: bool = False
     """Whether the first batch is the first of the log."""
 
-    def part(self, begin: int, end: int) -> BatchRun:
-        """Return the part from one readable batch up to another, by their indexes."""
-        if begin == 0 and end == len(self.good):
-            return self
-        first = int(self.good[begin]) if begin else 0
-        is_last = end == len(self.good)
-        last = len(self.bases) if is_last else int(self.good[end])
-        return BatchRun(
-            source=self.source,
-            data=self.data,
-            headers=self.headers.select(slice(begin, end)),
-            good=self.good[begin:end] - first,
-            bad={i - first: why for i, why in self.bad.items() if first <= i < last},
-            bases=self.bases[first:last],
-            ends=self.ends[first:last],
-            positions=self.positions[first:last],
-            sizes=self.sizes[first:last],
-            faults=[
-                (i - first, fault)
-                for i, fault in self.faults
-                if first <= i < last or (is_last and i >= last)
-            ],
-            begins_log=self.begins_log and first == 0,
+    def part(self, rows: slice) -> BatchRun:
+        """Return some of the batches, with the faults before each of them."""
+        faults = [
+            (i - rows.start, each)
+            for i, each in self.faults
+            if rows.start <= i < rows.stop
+        ]
+        return replace(
+            self,
+            headers=self.headers.select(rows),
+            is_bad=self.is_bad[rows],
+            bases=self.bases[rows],
+            ends=self.ends[rows],
+            places=self.places[rows],
+            faults=faults,
+            begins_log=self.begins_log and rows.start == 0,
         )
 
-    @classmethod
-    def of_blobs(
-        cls,
-        source: str,
-        blobs: Sequence[bytes | memoryview],
-        *,
-        bases: Ints,
-        ends: Ints,
-        positions: Ints,
-        begins_log: bool = False,
-    ) -> BatchRun:
-        """Combine single batches, with their offsets, into one run of batches."""
-        bad = {}
-        for i, blob in enumerate(blobs):
-            try:
-                size = read_header(blob).size_bytes
-            except MalformedFrame as error:
-                bad[i] = str(error)
-                continue
-            if size != len(blob):
-                bad[i] = f"{len(blob)} bytes hold a batch of {size}"
-            elif not crc_matches(blob):
-                bad[i] = BAD_CHECKSUM
-        good = [i for i in range(len(blobs)) if i not in bad]
-        sizes = np.array([len(blob) for blob in blobs], np.int64)
-        data = b"".join([blobs[i] for i in good])
-        at = np.concatenate(([0], np.cumsum(sizes[good])[:-1]))
-        return cls(
-            source=source,
-            data=data,
-            headers=BatchHeaders.read(data, at[: len(good)]),
-            good=np.array(good, np.int64),
-            bad=bad,
-            bases=bases,
-            ends=ends,
-            positions=positions,
-            sizes=sizes,
-            begins_log=begins_log,
-        )
+    def transactional(self) -> list[TransactionBatch]:
+        """Read the transactional batches that have a valid checksum."""
+        return transaction_batches(self.data, self.headers.select(~self.is_bad))
 
 
 @dataclass
@@ -151,35 +107,31 @@ class RowBuilder:
     """
 
     def rows(self, run: BatchRun) -> Iterator[Rows]:
-        """Yield the rows of more batches; several `Rows` if they are very large."""
-        begin = 0
-        for decoded in decode_batches(run.data, run.headers):
-            faults = [(i - begin, reason) for i, reason in decoded.faults]
-            part = run.part(begin, decoded.end)
-            yield from self._decoded_rows(part, decoded._replace(faults=faults))
-            begin = decoded.end
+        """Yield the rows of more batches; several `Rows` if they are many."""
+        self.position = min(self.position, run.position)
+        for piece in pieces(run.headers):
+            yield self._piece_rows(run.part(piece))
 
-    def _decoded_rows(self, run: BatchRun, decoded: DecodedBatches) -> Iterator[Rows]:
-        bad = {**run.bad, **{int(run.good[i]): why for i, why in decoded.faults}}
+    def _piece_rows(self, run: BatchRun) -> Rows:
+        good = np.flatnonzero(~run.is_bad)
+        decoded = decode_batches(run.data, run.headers.select(good))
+        bad = dict.fromkeys(np.flatnonzero(run.is_bad).tolist(), BAD_CHECKSUM)
+        bad |= {int(good[i]): reason for i, reason in decoded.faults}
         previous = np.concatenate(([self.position], run.ends[:-1]))
         begins = np.maximum(run.bases, previous)
-        table = pa.Table.from_batches(decoded.tables, BRONZE)
-        table, owners = _owned(table, run.bases, begins)
+        table, owners = _owned(decoded.rows, run.bases, begins)
         gaps = _gaps_between(run, self.position, bad)
         gaps += _gaps_within(
             run, begins, bad, table["record_offset"].to_numpy(), owners
         )
         records = self._records(table, owners, self._outcome_codes(run, bad))
-        *full, last = records.to_batches() or [_empty(RECORDS)]
-        for each in full:
-            yield self._rows(each)
         self.position = int(run.ends[-1])
         faults = [fault for _, fault in run.faults]
+        sizes = run.headers.size_bytes
         for i, reason in bad.items():
             message = f"{reason} (offsets {run.bases[i]} to {run.ends[i] - 1})"
-            position, size = int(run.positions[i]), int(run.sizes[i])
-            faults.append(Fault(run.source, position, size, message))
-        yield self._rows(last, sorted(faults), sorted(gaps))
+            faults.append(Fault(run.source, int(run.places[i]), int(sizes[i]), message))
+        return self._rows(records, sorted(faults), sorted(gaps))
 
     def finish(
         self, until: int, next_base: int | None, reason: str = "missing"
@@ -229,7 +181,10 @@ class RowBuilder:
         if not is_transactional.any():
             return None
         codes = np.full(len(run.bases), -1)
-        own, numbers = run.headers.select(is_transactional), run.good[is_transactional]
+        own, numbers = (
+            run.headers.select(is_transactional),
+            np.flatnonzero(is_transactional),
+        )
         kinds = own.has(CONTROL) * BatchKind.OTHER_MARKER.value
         columns = (own.base_offset, own.last_offset, own.column("producer_id"), kinds)
         rows = zip(numbers.tolist(), *(each.tolist() for each in columns), strict=True)
@@ -258,7 +213,8 @@ class RowBuilder:
         columns = [
             made[name] if name in made else table[name] for name in RECORDS.schema.names
         ]
-        return pa.table(columns, schema=RECORDS.schema)
+        rows = pa.table(columns, schema=RECORDS.schema).combine_chunks()
+        return next(iter(rows.to_batches()), _empty(RECORDS))
 
 
 def _owned(table: Any, bases: Ints, begins: Ints) -> tuple[Any, Ints]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from coterie.errors import LogError, MalformedFrame, SettingError
-from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END, read_header
+from coterie.wire.record_batch import HEADER_BYTES, header_at
 
 TOPIC: Final = "__consumer_offsets"
 _FOLDER: Final = re.compile(rf"{TOPIC}-(\d{{1,9}})")
@@ -155,11 +155,8 @@ class LogFiles:
         file = LogFile(info.path, name, 0, False)
         with self.open(file) as opened:
             start = opened.read(HEADER_BYTES)
-        # Only the header was read: set the batch's size to the header's, so that
-        # decoding accepts it.
-        size = (HEADER_BYTES - LENGTH_END).to_bytes(4, "big")
         try:
-            base_offset = read_header(start[:8] + size + start[12:]).base_offset
+            base_offset = header_at(start).base_offset
         except MalformedFrame:
             return file  # no batch at the start
         return file._replace(first_offset=max(0, base_offset))

@@ -21,25 +21,14 @@ import numpy as np
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.segments.batches import (
-    BAD_CHECKSUM,
     CHUNK_BYTES,
     Fault,
     Flags,
-    Ints,
     ScannedChunk,
-    bad_checksums,
     scan,
 )
-from coterie.pipeline.segments.transactions import (
-    MarkerOutcomes,
-    TransactionBatch,
-    transaction_batches,
-)
-from coterie.pipeline.sources.head_tracker import (
-    BatchColumns,
-    BatchPlace,
-    HeadTracker,
-)
+from coterie.pipeline.segments.transactions import MarkerOutcomes
+from coterie.pipeline.sources.head_tracker import HeadTracker
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.segment_files import (
     TOPIC,
@@ -48,7 +37,7 @@ from coterie.pipeline.sources.segment_files import (
     LogFiles,
     first_file,
 )
-from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
+from coterie.pipeline.sources.source import BatchPlace, Head, OffsetRange, Rows
 from coterie.pipeline.tables.silver import QUARANTINE
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
@@ -146,8 +135,8 @@ class SegmentSource:
                 tracker = self._trackers[number] = HeadTracker(begin)
             tracker.forget(begin)
             log = self._scan(number, tracker.position, tracker.last_batch)
-            for batches in log.new_batches():
-                tracker.add(batches.columns(), batches.transactional())
+            for run in log.runs():
+                tracker.add(run)
             start = self._start_offset(number, files)
             heads[number] = tracker.head(tracker.position if start is None else start)
         return heads
@@ -157,18 +146,15 @@ class SegmentSource:
         number, position = part.log_partition, part.from_offset
         # A second scan reads ahead to the transaction markers if there are
         # transactions.
-        ahead = self._scan(number, position, part.hint).new_batches()
-        outcomes = MarkerOutcomes(batches.transactional() for batches in ahead)
+        ahead = self._scan(number, position, part.after).runs()
+        outcomes = MarkerOutcomes(run.transactional() for run in ahead)
         builder = RowBuilder(number, position, outcomes.outcome)
-        for batches in self._scan(number, position, part.hint).new_batches():
-            ends = batches.chunk.ends[batches.indexes]
-            count = int(np.searchsorted(ends, part.until_offset, side="right"))
+        for run in self._scan(number, position, part.after).runs():
+            count = int(np.searchsorted(run.ends, part.until_offset, side="right"))
             if count:
-                builder.position = min(builder.position, batches.position)
-                yield from builder.rows(_batch_run(batches, count))
-            if count < len(ends) and builder.position < part.until_offset:
-                base = int(batches.chunk.bases[batches.indexes[count]])
-                yield from builder.finish(part.until_offset, base)
+                yield from builder.rows(run.part(slice(0, count)))
+            if count < len(run.ends) and builder.position < part.until_offset:
+                yield from builder.finish(part.until_offset, int(run.bases[count]))
             if builder.position >= part.until_offset:
                 return
         raise LogError(
@@ -177,11 +163,10 @@ class SegmentSource:
             " were files removed?"
         )
 
-    def _scan(self, log_partition: int, position: int, hint: Hint | None) -> LogScan:
-        size = self.chunk_bytes
-        if hint is not None and "size_bytes" in hint:
-            size = min(size, max(_CHUNK_BYTES_MIN, int(hint["size_bytes"])))
-        return LogScan(self.files, log_partition, position, hint, size)
+    def _scan(
+        self, log_partition: int, position: int, after: BatchPlace | None
+    ) -> LogScan:
+        return LogScan(self.files, log_partition, position, after, self.chunk_bytes)
 
     def _start_offset(self, log_partition: int, files: Sequence[LogFile]) -> int | None:
         """Return the first offset of the log; None for a log without batches."""
@@ -206,59 +191,6 @@ class SegmentSource:
         return None
 
 
-def _batch_run(batches: NewBatches, count: int) -> BatchRun:
-    """Return the first `count` new batches after checking their checksums."""
-    chunk, new = batches.chunk, batches.indexes[:count]
-    headers = chunk.headers.select(new)
-    bad = dict.fromkeys(bad_checksums(chunk.data, headers), BAD_CHECKSUM)
-    good = np.setdiff1d(np.arange(count), list(bad)) if bad else np.arange(count)
-    return BatchRun(
-        source=batches.file.name,
-        data=chunk.data,
-        headers=headers.select(good),
-        good=good,
-        bad=bad,
-        bases=chunk.bases[new],
-        ends=chunk.ends[new],
-        positions=chunk.at + headers.position,
-        sizes=headers.size_bytes,
-        faults=[each for each in batches.faults if each[0] < count],
-        begins_log=batches.begins_log,
-    )
-
-
-@dataclass(slots=True)
-class NewBatches:
-    """The new batches of a chunk, which have not been read before."""
-
-    file: LogFile
-    chunk: ScannedChunk
-    indexes: Ints
-    """Their indexes in the chunk."""
-    position: int
-    """The next offset before them; it may be within the first of them."""
-    faults: list[tuple[int, Fault]]
-    """Each with the number of the new batch that follows it."""
-    begins_log: bool
-    """Whether the first of them is the first batch of the log."""
-
-    def transactional(self) -> list[TransactionBatch]:
-        """Read the transactional batches that have a valid checksum."""
-        headers = self.chunk.headers.select(self.indexes)
-        return transaction_batches(self.chunk.data, headers)
-
-    def columns(self) -> BatchColumns:
-        chunk, headers = self.chunk, self.chunk.headers
-        return BatchColumns(
-            bases=chunk.bases[self.indexes],
-            ends=chunk.ends[self.indexes],
-            records=headers.column("record_count")[self.indexes],
-            size_bytes=headers.size_bytes[self.indexes],
-            file=self.file.name,
-            positions=chunk.at + headers.position[self.indexes],
-        )
-
-
 @dataclass
 class LogScan:
     """One scan of a log partition. `position` is the next offset."""
@@ -266,8 +198,8 @@ class LogScan:
     files: LogFiles
     log_partition: int
     position: int = 0
-    hint: Hint | None = None
-    """A `BatchPlace` as a dictionary: the batch that ends at the position."""
+    after: BatchPlace | None = None
+    """The batch that ends at the position, if known."""
     chunk_bytes: int = CHUNK_BYTES
     _is_past_position: bool = field(default=False, init=False)
     """Whether the batch that ends at the position was passed: faults from here on are
@@ -278,8 +210,8 @@ class LogScan:
     _scanned_end: int = field(default=0, init=False)
     """The greatest end of a scanned batch."""
 
-    def new_batches(self) -> Iterator[NewBatches]:
-        """Yield the chunks that have new batches. Raises LogError."""
+    def runs(self) -> Iterator[BatchRun]:
+        """Yield the new batches of each chunk that has some. Raises LogError."""
         listings, reached = 0, -1
         while True:
             try:
@@ -294,7 +226,7 @@ class LogScan:
             else:
                 return
 
-    def _scan_files(self) -> Iterator[NewBatches]:
+    def _scan_files(self) -> Iterator[BatchRun]:
         files = self.files.files(self.log_partition)
         first, at = self._first_place(files)
         self._is_past_position, self._pending_faults = self.position == 0, []
@@ -310,15 +242,14 @@ class LogScan:
                 ):
                     if number == len(files):
                         chunk.drop_torn_tail()
-                    batches = self._new_in(file, chunk)
-                    if len(batches.indexes):
-                        yield batches
+                    run = self._new_in(file, chunk)
+                    if len(run.bases):
+                        yield run
             at = 0
 
     def _first_place(self, files: list[LogFile]) -> tuple[int, int]:
         """Return the index of the first file to scan, and the position in that file."""
-        if self.hint is not None:
-            place = BatchPlace(**{name: self.hint[name] for name in BatchPlace._fields})
+        if (place := self.after) is not None:
             for number, file in enumerate(files):
                 if file.name != place.file:
                     continue
@@ -333,7 +264,7 @@ class LogScan:
                         return number, place.position
         return first_file(files, self.position), 0
 
-    def _new_in(self, file: LogFile, chunk: ScannedChunk) -> NewBatches:
+    def _new_in(self, file: LogFile, chunk: ScannedChunk) -> BatchRun:
         ends, position = chunk.ends, self.position
         reached = np.maximum.accumulate(np.concatenate(([position], ends)))
         is_new = ends > reached[:-1]
@@ -350,7 +281,19 @@ class LogScan:
         begins_log = begins_log and not any(number == 0 for number, _ in faults)
         if len(ends):
             self._is_at_log_start = False
-        return NewBatches(file, chunk, new, position, faults, begins_log)
+        headers = chunk.headers.select(new)
+        return BatchRun(
+            source=file.name,
+            data=chunk.data,
+            headers=headers,
+            is_bad=chunk.is_bad[new],
+            bases=chunk.bases[new],
+            ends=ends[new],
+            places=chunk.at + headers.position,
+            position=position,
+            faults=faults,
+            begins_log=begins_log,
+        )
 
     def _faults_before_new(
         self, chunk: ScannedChunk, is_new: Flags

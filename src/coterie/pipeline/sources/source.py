@@ -24,8 +24,14 @@ from numpy.typing import NDArray
 
 from coterie.errors import SettingError
 
-Hint = Mapping[str, Any]
-"""The location of a range's bytes, in a form of the source."""
+
+class BatchPlace(NamedTuple):
+    """The place of a batch in a segment file, from which a scan may continue. It may be
+    outdated."""
+
+    file: str
+    position: int
+    base_offset: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +45,8 @@ class Cuts:
     """The number of records up to there."""
     size_bytes: NDArray[np.int64]
     """The number of bytes up to there."""
-    hint: Callable[[int, int], Hint | None]
-    """The function that returns the hint for the batches from one index to before
-    another.
-    """
+    place_before: Callable[[int], BatchPlace | None]
+    """The function that returns the place of the last batch before a cut, by index."""
 
 
 class Head(NamedTuple):
@@ -65,8 +69,8 @@ class OffsetRange(NamedTuple):
     log_partition: int
     from_offset: int
     until_offset: int
-    hint: Hint | None = None
-    """The location of the bytes, if known. It may be outdated."""
+    after: BatchPlace | None = None
+    """The batch that ends at `from_offset`, if known."""
 
 
 @dataclass(frozen=True, slots=True)

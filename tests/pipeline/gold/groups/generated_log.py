@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from coterie.pipeline.codec.row_decoder import decode_by_row
+from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.groups.rebalances import StormRule
 from coterie.pipeline.gold.groups.record import GROUP_RECORD_TYPES, Record
 from coterie.pipeline.gold.groups.replay import GroupHistory, replay_group
@@ -46,7 +46,7 @@ def silver_of(folder: Path) -> Silver:
         partition = int(path.name.rpartition("-")[2])
         rows = [_bronze(partition, *entry) for entry in read_records(path)]
         batch = pa.RecordBatch.from_pylist(rows, schema=RECORDS.schema)
-        for name, table in decode_by_row(batch).items():
+        for name, table in decode(batch).items():
             rows_by_table[name] += table.to_pylist()
         rows_by_table["log_gaps"] += _gaps(
             partition, [row["log_offset"] for row in rows]

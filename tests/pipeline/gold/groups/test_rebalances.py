@@ -13,9 +13,18 @@ def test_five_rebalances_in_ten_minutes_are_a_storm_until_ten_quiet_minutes() ->
     log = GroupLog()
     pauses = [0, 700, 10, 10, 10, 10, 599, 600, 1, 1]
     for number, pause_s in enumerate(pauses, 1):
-        log.batch(generation(number, {"a": [number]}), after_s=pause_s)
+        members = {"a": [number], "b": [number]} if number % 2 else {"a": [number]}
+        log.batch(generation(number, members), after_s=pause_s)
     storms = [(row["storm_id"], row["storm_size"]) for row in log.replay().rebalances]
     assert storms == [(None, None)] + [("g@1", 6)] * 6 + [(None, None)] * 3
+
+
+def test_a_group_that_only_starts_and_grows_has_no_storm() -> None:
+    log = GroupLog()
+    for number in range(1, 13):
+        members = {f"m{each}": [each] for each in range(number)}
+        log.batch(generation(number, members), after_s=1)
+    assert {row["storm_id"] for row in log.replay().rebalances} == {None}
 
 
 def _owners(owners: str) -> dict[TopicPartition, str]:

@@ -178,6 +178,13 @@ class StormRule(NamedTuple):
     within_us: int = 600_000_000
     quiet_us: int = 600_000_000
     """A storm ends after this time without a new rebalance."""
+    turns: int = 3
+    """Members join so often, and leave so often: a group that only starts, grows,
+    shrinks or stops has many rebalances, too."""
+
+
+_JOINING: Final = frozenset({"joined", "joined_and_left", "restarted"})
+_LEAVING: Final = frozenset({"left", "joined_and_left", "restarted"})
 
 
 def mark_storms(
@@ -199,7 +206,10 @@ def mark_storms(
         ):
             end += 1
         storm = rebalances[first:end]
-        for rebalance in storm:
-            rebalance.storm_id = f"{group_id}@{storm[0].log_offset}"
-            rebalance.storm_size = len(storm)
+        joins = sum(each.cause in _JOINING for each in storm)
+        leaves = sum(each.cause in _LEAVING for each in storm)
+        if min(joins, leaves) >= rule.turns:
+            for rebalance in storm:
+                rebalance.storm_id = f"{group_id}@{storm[0].log_offset}"
+                rebalance.storm_size = len(storm)
         first = end
