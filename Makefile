@@ -27,7 +27,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo demo-gateway test interop interop-versions ecosystem differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions pythons spark42 clean
+.PHONY: help setup demo demo-gateway test interop interop-versions kafka-changes ecosystem differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions pythons spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -58,8 +58,11 @@ interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Ce
 	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) --dist=worksteal $(ARGS)
 	@$(BIN)/python -m tests.differential build/kafka --requests 3000 --allow 4 --seed 1
 
-interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.3 (ten minutes at most)
+interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.4 (ten minutes at most)
 	@timeout 1200 $(BIN)/python -m tests.interop.versions build/kafka-versions $(ARGS)
+
+kafka-changes: $(READY) ## list what a release of Kafka changes (ARGS='4.3.1 4.4.0')
+	@$(BIN)/python -m tools.kafka_changes $(ARGS)
 
 ecosystem: $(READY) ## run other projects' tests, from registries, against coterie serve
 	@$(BIN)/python -m tests.ecosystem build/ecosystem $(ARGS)

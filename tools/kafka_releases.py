@@ -55,6 +55,7 @@ RELEASES: Final[Mapping[str, str]] = {
     "4.1": "4.1.1",
     "4.2": "4.2.0",
     "4.3": "4.3.1",
+    "4.4": "4.4.0",
 }
 """The patch release that represents each release."""
 

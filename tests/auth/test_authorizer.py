@@ -29,6 +29,14 @@ ALICE = Principal("User", "alice")
 BOB = Principal("User", "bob")
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 HOME, AWAY = "10.0.0.7", "10.0.0.8"
+NETWORKS = {
+    "10.0.0.0/8": {HOME, AWAY},
+    "10.0.0.9/29": {AWAY},
+    "10.0.0.7/32": {HOME},
+    "0.0.0.0/0": {HOME, AWAY},
+    "::/0": set(),
+}
+"""The callers in each network."""
 NAMES = ["a", "ab", "abc", "b", "*", "ba"]
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
 
@@ -43,7 +51,7 @@ def bindings() -> st.SearchStrategy[AclBinding]:
         resource_type=st.sampled_from([TOPIC, GROUP]),
         name=st.sampled_from(NAMES),
         pattern=st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
-        host=st.sampled_from(["*", HOME]),
+        host=st.sampled_from(["*", HOME, *NETWORKS]),
     )
 
 
@@ -79,7 +87,10 @@ def walk(
             else acl.name in {name, "*"}
         )
         and acl.principal in {caller.principal, WILDCARD_PRINCIPAL}
-        and acl.host in {caller.host, "*"}
+        and (
+            acl.host in {caller.host, "*"}
+            or caller.host in NETWORKS.get(acl.host, set())
+        )
     ]
     for acl in about:
         is_meant = acl.operation in {operation, Operation.ALL}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -97,10 +98,19 @@ def fetch_jars(into: Path, version: str | None = None) -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Unavailable(f"{program} is not installed")
-    words = [] if version is None else [f"-Dkafka.version={version}"]
-    if not any(into.glob("kafka-tools-*.jar")) and not _copied(POM, into, *words):
+    wanted = version or _version_of_pom()
+    if (into / f"kafka-tools-{wanted}.jar").exists():
+        return into
+    shutil.rmtree(into, ignore_errors=True)  # the jars of another version
+    if not _copied(POM, into, f"-Dkafka.version={wanted}"):
         raise Unavailable("Maven could not fetch its jars")
     return into
+
+
+def _version_of_pom() -> str:
+    found = re.search(r"<kafka.version>(.*)</kafka.version>", POM.read_text("utf-8"))
+    assert found is not None
+    return found[1]
 
 
 def version_of(jars: Path) -> str:

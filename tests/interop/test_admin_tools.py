@@ -18,7 +18,7 @@ from .kafka import JARS, run_tool
 pytestmark = pytest.mark.slow
 
 TOOLS: Final = "org.apache.kafka.tools."
-CONFIGS: Final = "kafka.admin.ConfigCommand"
+CONFIGS: Final = "org.apache.kafka.tools.ConfigCommand"
 TRANSACTIONS: Final = TOOLS + "TransactionsCommand"
 REASSIGN: Final = TOOLS + "reassign.ReassignPartitionsCommand"
 ANSWER_S: Final = 60.0

@@ -358,7 +358,7 @@ def kafka_python_ms(bootstrap: str, topic: str, client_id: str) -> float:
 def kafka_configs(broker: Broker, *words: str) -> CommandOutput:
     address = "--bootstrap-server", broker.bootstrap
     return run_tool(
-        Path(os.environ[JARS]), "kafka.admin.ConfigCommand", *address, *words
+        Path(os.environ[JARS]), "org.apache.kafka.tools.ConfigCommand", *address, *words
     )
 
 

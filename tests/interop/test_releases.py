@@ -12,7 +12,7 @@ from .conftest import Broker
 
 pytestmark = pytest.mark.slow
 
-RELEASE = "4.3"
+RELEASE = "4.4"
 
 
 def test_api_versions_are_those_of_the_table(broker: Broker) -> None:

@@ -236,7 +236,7 @@ def test_configs_are_validated_set_and_unset(shell: Shell, topic: str) -> None:
 
 def test_a_cluster_is_described(shell: Shell, broker_kind: str) -> None:
     (node,) = shell.items("cluster", "describe")
-    assert node["release"] == ("4.3" if broker_kind == "kafka" else "4.3+")
+    assert node["release"] == "4.4"
     versions = shell.items("cluster", "describe", "--api-versions")
     assert {"api_key": 0, "max_version": 13}.items() <= next(
         each.items() for each in versions if each["api"] == "PRODUCE"

@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-RELEASES: Final = ("0.11", "1.1", "2.3", "2.8", "3.9", "4.3")
+RELEASES: Final = ("0.11", "1.1", "2.3", "2.8", "3.9", "4.3", "4.4")
 Setting = str | int | float | bool
 
 TOPIC: Final = "orders"

@@ -36,7 +36,7 @@ BOTH = (FIRST, SECOND)
 HERE = {"A-01": {"test_a.py::test_one": False}}
 ON_KAFKA = {"A-01": {"interop/test_b.py::test_two": True, **HERE["A-01"]}}
 SOURCE = re.compile(
-    r"-|exchange|Coterie|KIP-\d+|([\w-]+/)*\w+\.(java|scala|json)(:\d+)?"
+    r"-|exchange|Coterie|(KIP|KAFKA)-\d+|([\w-]+/)*\w+\.(java|scala|json)(:\d+)?"
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import IntEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, NamedTuple, TypeVar
 
 from coterie.errors import ApiError
@@ -207,6 +208,18 @@ def binding_from_value(value: Mapping[str, Any]) -> AclBinding:
     )
 
 
+def parse_network(host: str) -> IPv4Network | IPv6Network | None:
+    """Return the network of a binding's host in CIDR notation, as "10.0.0.0/8" (Kafka
+    4.4); None for another host."""
+    address, slash, size = host.partition("/")
+    if not slash or not (size.isascii() and size.isdigit()):
+        return None
+    try:
+        return ip_network((address, int(size)), strict=False)
+    except ValueError:
+        return None
+
+
 def check_binding(acl: AclBinding) -> None:
     """Raise ApiError INVALID_REQUEST for an invalid binding.
 
@@ -221,6 +234,8 @@ def check_binding(acl: AclBinding) -> None:
         raise _invalid("Invalid empty resource name")
     if not acl.host:
         raise _invalid('Host pattern cannot be empty; write "*" for every host')
+    if "/" in acl.host and parse_network(acl.host) is None:
+        raise _invalid(f"Invalid CIDR notation '{acl.host}'")
     if acl.resource_type in {ResourceType.UNKNOWN, ResourceType.ANY}:
         raise _invalid(f"Invalid resourceType {acl.resource_type.name}")
     if acl.pattern not in {PatternType.LITERAL, PatternType.PREFIXED}:

@@ -35,6 +35,7 @@ from coterie.auth.acl import (
     RequestContext,
     ResourceType,
     binding_from_value,
+    parse_network,
 )
 
 
@@ -114,6 +115,8 @@ class _Index:
         self._by_pattern: dict[tuple[ResourceType, PatternType, str], _Bindings] = {}
         self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
         self._by_principal: dict[str, set[AclBinding]] = {}
+        self._network_sizes: Counter[int] = Counter()
+        """The number of bindings for networks, by the length of their prefix."""
 
     def add(self, acl: AclBinding) -> None:
         pattern = acl.resource_type, acl.pattern, acl.name
@@ -122,12 +125,18 @@ class _Index:
             lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
             lengths[len(acl.name)] += 1
         bindings.setdefault(_holder(acl), set()).add(acl)
+        if (network := parse_network(acl.host)) is not None:
+            self._network_sizes[network.prefixlen] += 1
         self._by_principal.setdefault(str(acl.principal), set()).add(acl)
 
     def remove(self, acl: AclBinding) -> None:
         pattern = acl.resource_type, acl.pattern, acl.name
         bindings = self._by_pattern[pattern]
         _discard(bindings, _holder(acl), acl)
+        if (network := parse_network(acl.host)) is not None:
+            self._network_sizes[network.prefixlen] -= 1
+            if not self._network_sizes[network.prefixlen]:
+                del self._network_sizes[network.prefixlen]
         _discard(self._by_principal, str(acl.principal), acl)
         if bindings:
             return
@@ -137,6 +146,21 @@ class _Index:
             lengths[len(acl.name)] -= 1
             if not lengths[len(acl.name)]:
                 del lengths[len(acl.name)]
+
+    def for_request(
+        self, bindings: _Bindings, context: RequestContext
+    ) -> Iterator[AclBinding]:
+        """Yield the bindings of a request's principal and host, wildcards and networks
+        included."""
+        canonical = _canonical(context.host)
+        hosts = {WILDCARD, canonical}
+        for size in self._network_sizes:
+            network = parse_network(f"{canonical}/{size}")
+            if network is not None:
+                hosts.add(str(network))
+        for principal in (context.principal, WILDCARD_PRINCIPAL):
+            for host in hosts:
+                yield from bindings.get((principal, host), ())
 
     def matching(self, resource_type: ResourceType, name: str) -> Iterator[_Bindings]:
         """Yield the bindings of each resource pattern that matches a resource."""
@@ -161,7 +185,7 @@ class _Index:
         """Yield the bindings of all patterns of a resource type for a request."""
         for pattern, bindings in self._by_pattern.items():
             if pattern[0] == resource_type:
-                yield from _for_request(bindings, context)
+                yield from self.for_request(bindings, context)
 
     def candidates(self, acl_filter: AclBindingFilter) -> Iterable[AclBinding] | None:
         """Return the few bindings that a filter may match; None for a filter that names
@@ -305,7 +329,7 @@ class AclAuthorizer:
             # allow.everyone.if.no.acl.found has no effect once any principal has a
             # binding.
             has_bindings = True
-            for acl in _for_request(bindings, context):
+            for acl in self._index.for_request(bindings, context):
                 if acl.permission is PermissionType.ALLOW:
                     is_allowed = is_allowed or acl.operation in allowing
                 elif acl.operation in {operation, Operation.ALL}:
@@ -348,14 +372,8 @@ def _is_denied(acl: AclBinding, denied: set[tuple[PatternType, str]]) -> bool:
 
 
 def _holder(acl: AclBinding) -> tuple[Principal, str]:
-    return acl.principal, acl.host if acl.host == WILDCARD else _canonical(acl.host)
-
-
-def _for_request(bindings: _Bindings, context: RequestContext) -> Iterator[AclBinding]:
-    """Yield the bindings of a request's principal and host, wildcards included."""
-    for principal in (context.principal, WILDCARD_PRINCIPAL):
-        for host in (WILDCARD, _canonical(context.host)):
-            yield from bindings.get((principal, host), ())
+    network = parse_network(acl.host)
+    return acl.principal, _canonical(acl.host) if network is None else str(network)
 
 
 def _discard(sets: dict[_Key, set[AclBinding]], key: _Key, acl: AclBinding) -> None:

@@ -65,7 +65,11 @@ def _declare_filter(parser: argparse.ArgumentParser) -> None:
     """Declare the options that select bindings; without any, all are selected."""
     add = parser.add_argument
     add("--principal", metavar="TYPE:NAME", help="principal, as in User:alice")
-    add("--host", metavar="ADDRESS", help='host of the binding, which may be "*"')
+    add(
+        "--host",
+        metavar="ADDRESS",
+        help='host of the binding: an address, a network or "*"',
+    )
     _declare_operation(parser)
     add("--permission", choices=("allow", "deny"), help="permission type")
     add(

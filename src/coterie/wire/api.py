@@ -1,6 +1,6 @@
 """The APIs and the versions of each that are advertised and served.
 
-`ADVERTISED` is the content of ApiVersions responses. It follows Apache Kafka 4.3, with
+`ADVERTISED` is the content of ApiVersions responses. It follows Apache Kafka 4.4, with
 the old minimum versions that librdkafka requires. The versions served
 are those that the message classes declare: a version that is advertised but not
 declared (Produce 0 to 2) closes the connection when it is used, as in Kafka.
@@ -106,7 +106,7 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.DESCRIBE_GROUPS: Versions(0, 6),
     ApiKey.LIST_GROUPS: Versions(0, 5),
     ApiKey.SASL_HANDSHAKE: Versions(0, 1),
-    ApiKey.API_VERSIONS: Versions(0, 4),
+    ApiKey.API_VERSIONS: Versions(0, 5),
     ApiKey.CREATE_TOPICS: Versions(2, 7),
     ApiKey.DELETE_TOPICS: Versions(1, 6),
     ApiKey.DELETE_RECORDS: Versions(0, 2),

@@ -157,7 +157,7 @@ def test_consumer_protocol_is_off_by_default_in_3_9(new: ThreadServer) -> None:
 def test_client_assignors_have_no_api_in_a_release() -> None:
     with (
         ThreadServer(
-            act_as="4.3", group_consumer_client_assignors_enable=True
+            act_as="4.4", group_consumer_client_assignors_enable=True
         ) as server,
         connect(server) as client,
     ):

@@ -25,6 +25,7 @@ INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 SESSION = "consumer.session.timeout.ms"
 NO_SYNONYMS = {
+    "errors.deadletterqueue.group.enable",
     "flush.ms",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
@@ -109,7 +110,7 @@ def test_a_topic_has_the_brokers_configurations_as_synonyms(
     wire: WireClient, topic: str
 ) -> None:
     found = sources(describe(wire, TOPIC, topic))
-    assert len(found) == 33
+    assert len(found) == 37
     for name in NO_SYNONYMS:
         assert found[name][1:2] + found[name][3:] == (DEFAULT, [])
     for name in found.keys() - NO_SYNONYMS - {MIN_ISR}:
@@ -167,7 +168,13 @@ def test_a_group_has_the_brokers_configurations_as_synonyms(
         [("share.auto.offset.reset", "latest", DEFAULT)],
     )
     assert found["share.renew.acknowledge.enable"][:3] == ("true", DEFAULT, 1)
-    assert len(found) == 17
+    assert found["streams.assignor.name"] == (
+        "sticky",
+        DEFAULT,
+        2,
+        [("group.streams.assignors", "sticky", DEFAULT)],
+    )
+    assert len(found) == 21
 
 
 def test_a_brokers_configurations_have_their_defaults_as_synonyms(
@@ -285,8 +292,7 @@ def test_values_are_checked_before_the_topic(wire: WireClient) -> None:
         (
             "share.session.timeout.ms",
             "44999",
-            "share.session.timeout.ms must be greater than or equal to "
-            "group.share.min.session.timeout.ms",
+            "share.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         ("share.heartbeat.interval.ms", "15000", None),
         ("share.auto.offset.reset", "earliest", None),
@@ -308,8 +314,8 @@ def test_values_are_checked_before_the_topic(wire: WireClient) -> None:
         (
             "share.partition.max.record.locks",
             "4001",
-            "share.partition.max.record.locks must be less than or equal to "
-            "group.share.max.partition.max.record.locks",
+            "share.partition.max.record.locks must be in the range 100 to 4000 "
+            "inclusive.",
         ),
         ("share.record.lock.duration.ms", "15000", None),
         ("share.assignment.interval.ms", "15000", None),
@@ -321,9 +327,28 @@ def test_values_are_checked_before_the_topic(wire: WireClient) -> None:
         (
             "streams.num.standby.replicas",
             "3",
-            "streams.num.standby.replicas must be less than or equal to "
-            "group.streams.max.standby.replicas",
+            "streams.num.standby.replicas must be less than or equal to 2",
         ),
+        ("streams.assignor.name", "sticky", None),
+        ("streams.assignor.name", "range", ""),
+        ("streams.acceptable.recovery.lag", "9999999999", None),
+        ("streams.rack.aware.assignment.tags", "zone,rack", None),
+        ("streams.rack.aware.assignment.tags", "zone,rack,zone", ""),
+        ("streams.num.warmup.replicas", "20", None),
+        (
+            "streams.num.warmup.replicas",
+            "21",
+            "streams.num.warmup.replicas must be less than or equal to 20",
+        ),
+        (
+            "streams.task.offset.interval.ms",
+            "100",
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        ("errors.deadletterqueue.topic.name", "dead", None),
+        ("errors.deadletterqueue.topic.name", "__dead", ""),
+        ("errors.deadletterqueue.copy.record.enable", "true", None),
+        ("consumer.assignor.offload.enable", "false", None),
     ],
 )
 def test_configurations_of_share_and_streams_groups_are_stored(
@@ -350,13 +375,11 @@ def test_configurations_of_share_and_streams_groups_are_stored(
     [
         (
             [(SESSION, "1")],
-            f"{SESSION} must be greater than or equal to "
-            "group.consumer.min.session.timeout.ms",
+            f"{SESSION} must be in the range 6000 to 60000 inclusive.",
         ),
         (
             [(SESSION, "99999999")],
-            f"{SESSION} must be less than or equal to "
-            "group.consumer.max.session.timeout.ms",
+            f"{SESSION} must be in the range 6000 to 60000 inclusive.",
         ),
         (
             [(SESSION, "6000"), ("consumer.heartbeat.interval.ms", "6000")],

@@ -174,15 +174,15 @@ def test_a_classic_member_is_written_with_its_protocols(log: Log, topic: str) ->
 
 
 @pytest.mark.fact("E22-26", "E22-33")
-def test_the_target_of_an_emptied_group_keeps_its_epoch(log: Log) -> None:
+def test_an_emptied_group_has_an_empty_target_of_its_epoch(log: Log) -> None:
     members = log.members
     members.join("m")
     log.step()
     members.beat("m", -1)
-    assert log.step() == ["-8", "-7", "-5", "3"]
+    assert log.step() == ["-8", "-7", "-5", "3", "6"]
+    assert log.value("6").assignment_timestamp == 0
     left = members.describe()
-    assert left.group_epoch == members.epoch(2)
-    assert left.assignment_epoch == members.epoch(1)
+    assert left.group_epoch == left.assignment_epoch == members.epoch(2)
 
 
 @pytest.mark.fact("E22-32a", "E22-32b", "E22-32c")

@@ -189,10 +189,16 @@ def test_a_first_member_without_topics_does_not_delay_the_next_target(
 
 
 @pytest.mark.fact("E6-07")
-def test_another_assignor_bumps_no_epoch(
+def test_another_assignor_of_the_group_bumps_its_epoch(
     wire: WireClient, group: str, known_topic: str
 ) -> None:
-    member = join_consumer(wire, group, known_topic, server_assignor="uniform")
+    member = join_consumer(wire, group, known_topic)
+    heartbeat(wire, group, member.id, member.epoch, server_assignor="uniform")
+    described = describe_consumer(wire, group)
+    assert (described.assignor_name, described.group_epoch) == ("uniform", member.epoch)
     heartbeat(wire, group, member.id, member.epoch, server_assignor="range")
     described = describe_consumer(wire, group)
-    assert (described.assignor_name, described.group_epoch) == ("range", member.epoch)
+    assert (described.assignor_name, described.group_epoch) == (
+        "range",
+        member.epoch + 1,
+    )

@@ -115,7 +115,7 @@ def test_only_the_first_protocol_of_a_join_is_read(here: Group) -> None:
     assert here.join("c", protocols=protocols(good, b"\0")).error_code == 0
     for bad in (b"\0", good[:-3], b"\xff\xff" + good[2:]):
         joined = here.join("d", protocols=protocols(bad, good))
-        assert joined.error_code == UNKNOWN_SERVER_ERROR
+        assert joined.error_code == INCONSISTENT_PROTOCOL
     newer = b"\0\x09" + subscription(here.topic, version=3)[2:]
     assert here.join("e", protocols=protocols(newer)).error_code == 0
 

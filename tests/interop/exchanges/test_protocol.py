@@ -17,6 +17,7 @@ API_VERSIONS, LIST_GROUPS, HEARTBEAT = 18, 16, 12
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
+REBOOTSTRAP_REQUIRED = 129
 
 
 def send(wire: WireClient, key: int, version: int, rest: bytes) -> None:
@@ -58,8 +59,29 @@ def test_an_unknown_version_of_api_versions_gets_its_range_in_version_0(
     response, end = decode(m.ApiVersionsResponse, 0, frame, 4)
     assert (response.error_code, end) == (UNSUPPORTED_VERSION, len(frame))
     [only] = response.api_keys
-    assert (only.api_key, only.min_version, only.max_version) == (API_VERSIONS, 0, 4)
+    assert (only.api_key, only.min_version, only.max_version) == (API_VERSIONS, 0, 5)
     assert wire.call(m.ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_a_client_that_means_another_node_has_to_start_again(wire: WireClient) -> None:
+    [cluster_id] = {wire.call(m.MetadataRequest(topics=[]), 13).cluster_id}
+    [node] = wire.call(m.DescribeClusterRequest(), 2).brokers[:1]
+
+    def code(cluster_id: str | None, node_id: int) -> int:
+        request = m.ApiVersionsRequest(
+            client_software_name="c",
+            client_software_version="1",
+            cluster_id=cluster_id,
+            node_id=node_id,
+        )
+        response = wire.call(request, 5)
+        assert bool(response.api_keys) == (response.error_code == 0)
+        return int(response.error_code)
+
+    assert code(None, -1) == code(cluster_id, node.broker_id) == 0
+    assert code(cluster_id, -1) == code(None, node.broker_id) == INVALID_REQUEST
+    assert code("other", node.broker_id) == REBOOTSTRAP_REQUIRED
+    assert code(cluster_id, node.broker_id + 1) == REBOOTSTRAP_REQUIRED
 
 
 @pytest.mark.fact("G1-04")

@@ -28,6 +28,7 @@ TOPIC_AUTHORIZATION_FAILED = 29
 GROUP_AUTHORIZATION_FAILED = 30
 CLUSTER_AUTHORIZATION_FAILED = 31
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+INVALID_REQUEST = 42
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
@@ -44,20 +45,25 @@ def alice(sasl: SaslListener) -> Iterator[WireClient]:
         yield client
 
 
-def allow(admin: WireClient, *rights: tuple[Operation, ResourceType, str]) -> None:
+def allow(
+    admin: WireClient,
+    *rights: tuple[Operation, ResourceType, str],
+    host: str = "*",
+    error: int = 0,
+) -> None:
     creations = [
         m.AclCreation(
             resource_type=resource_type,
             resource_name=name,
             principal="User:alice",
-            host="*",
+            host=host,
             operation=operation,
             permission_type=PermissionType.ALLOW,
         )
         for operation, resource_type, name in rights
     ]
     results = admin.call(m.CreateAclsRequest(creations=creations), 3).results
-    assert {each.error_code for each in results} == {0}
+    assert {each.error_code for each in results} == {error}
 
 
 @pytest.fixture
@@ -309,3 +315,20 @@ def test_commits_need_read_on_the_group(alice: WireClient, group: str) -> None:
     zero = (group, 0)
     errors = commit_errors(alice, group, {zero: 5})
     assert errors == {zero: GROUP_AUTHORIZATION_FAILED}
+
+
+def test_a_host_may_be_a_network(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    describe = Operation.DESCRIBE, ResourceType.GROUP, group
+
+    def code() -> int:
+        return int(describe_classic(alice, group).error_code)
+
+    for wrong in ("127.0.0.0/33", "127.0/8", "/8", "127.0.0.0/", "127.0.0.0/255.0.0.0"):
+        allow(admin, describe, host=wrong, error=INVALID_REQUEST)
+    allow(admin, describe, host="10.0.0.0/8")
+    allow(admin, describe, host="::/0")
+    assert code() == GROUP_AUTHORIZATION_FAILED
+    allow(admin, describe, host="127.9.9.9/8")
+    eventually(lambda: code() == 0, expected="the right of a network")

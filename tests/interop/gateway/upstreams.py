@@ -2,8 +2,8 @@
 
 | name    | cluster                                                                 |
 | ------- | ----------------------------------------------------------------------- |
-| 4.3     | Apache Kafka of `pom.xml`, with the classic group protocol only         |
-| 4.4     | the same of a newer release                                             |
+| 4.4     | Apache Kafka of `pom.xml`, with the classic group protocol only         |
+| 4.3     | the same of an older release                                            |
 | kfake   | franz-go's cluster for tests, in memory; needs Go and its module proxy  |
 | coterie | Coterie's own server, in memory                                         |
 """
@@ -20,8 +20,8 @@ from tests.interop.gateway.cluster import ClusterBroker, KafkaCluster
 from tests.interop.kafka import BASE, STOP_S, Unavailable, fetch_jars, run
 from tests.support.server_process import start_server
 
-NEWEST: Final = "4.3"
-_VERSIONS: Final = {NEWEST: None, "4.4": "4.4.0"}
+NEWEST: Final = "4.4"
+_VERSIONS: Final = {NEWEST: None, "4.3": "4.3.1"}
 KFAKE: Final = "kfake"
 UPSTREAMS: Final = (*_VERSIONS, KFAKE, "coterie")
 _PROGRAM: Final = Path(__file__).with_name(KFAKE)

@@ -47,6 +47,7 @@ RELEASES: Final = (
     Release("2.8", "2.8.2", "2.13", has_zookeeper=True),
     Release("3.9", "3.9.1", "2.13", has_zookeeper=False),
     Release("4.3", "4.3.1", "2.13", has_zookeeper=False),
+    Release("4.4", "4.4.0", "2.13", has_zookeeper=False),
 )
 
 _POM: Final = """\
@@ -69,7 +70,7 @@ log4j.appender.out.layout.ConversionPattern=%p %c %m%n
 def fetch(release: Release, into: Path) -> Path:
     """Fetch the jars of a release with Maven; return their folder. Raises
     Unavailable."""
-    if release.name == "4.3":
+    if release.name == "4.4":
         return fetch_jars(into.parent / "kafka")
     folder = into / release.name
     if any(folder.glob("kafka_*.jar")):

@@ -27,7 +27,14 @@ from tests.wire.judges import (
 from tests.wire.samples import label, sample, served
 
 SEEDS = range(6)
-KIO_LACKS = {("DeleteGroupsRequest", 3), ("DeleteGroupsResponse", 3)}
+KIO_LACKS = {
+    ("ApiVersionsRequest", 5),
+    ("ApiVersionsResponse", 5),
+    ("DeleteGroupsRequest", 3),
+    ("DeleteGroupsResponse", 3),
+    ("TxnOffsetCommitRequest", 6),
+    ("TxnOffsetCommitResponse", 6),
+}
 """New in Kafka 4.4; kio 0.6.5 generates from 4.3."""
 
 AskJudge = Callable[[type[Message], int], Judge]
@@ -92,21 +99,100 @@ def agree(judge: Judge, value: Message, version: int, expected: Any) -> None:
     assert decode(type(value), version, written) == (value, len(written))
 
 
-DELETE_GROUPS_REQUEST_V3 = "03036731086772c3bc70706500"
-DELETE_GROUPS_RESPONSE_V3 = (
-    "000000070303673100440a6e6f7420656d70747900086772c3bc7070650000000000"
-)
-"""Encoded by kafka-clients 4.4.0, the only judge with this version."""
+TOPIC_ID = (1).to_bytes(8) + (2).to_bytes(8)
+NEW_IN_4_4 = [
+    (
+        m.ApiVersionsRequest(
+            client_software_name="c",
+            client_software_version="1",
+            cluster_id="grüppe",
+            node_id=7,
+        ),
+        5,
+        "02630231086772c3bc7070650000000700",
+    ),
+    (
+        m.ApiVersionsRequest(client_software_name="c", client_software_version="1"),
+        5,
+        "0263023100ffffffff00",
+    ),
+    (
+        m.ApiVersionsResponse(
+            error_code=129,
+            throttle_time_ms=3,
+            api_keys=[m.ApiVersion(api_key=18, min_version=0, max_version=5)],
+        ),
+        5,
+        "008102001200000005000000000300",
+    ),
+    (
+        m.DeleteGroupsRequest(groups_names=["g1", "grüppe"]),
+        3,
+        "03036731086772c3bc70706500",
+    ),
+    (
+        m.DeleteGroupsResponse(
+            throttle_time_ms=7,
+            results=[
+                m.DeletableGroupResult(
+                    group_id="g1", error_code=68, error_message="not empty"
+                ),
+                m.DeletableGroupResult(group_id="grüppe", error_message=None),
+            ],
+        ),
+        3,
+        "000000070303673100440a6e6f7420656d70747900086772c3bc7070650000000000",
+    ),
+    (
+        m.TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id="g",
+            producer_id=5,
+            producer_epoch=2,
+            generation_id_or_member_epoch=9,
+            member_id="m",
+            topics=[
+                m.TxnOffsetCommitRequestTopic(
+                    topic_id=TOPIC_ID,
+                    partitions=[
+                        m.TxnOffsetCommitRequestPartition(
+                            partition_index=3,
+                            committed_offset=11,
+                            committed_metadata="x",
+                        )
+                    ],
+                )
+            ],
+        ),
+        6,
+        "03747802670000000000000005000200000009026d000200000000000000010000000000000002"
+        "0200000003000000000000000bffffffff0278000000",
+    ),
+    (
+        m.TxnOffsetCommitResponse(
+            throttle_time_ms=1,
+            topics=[
+                m.TxnOffsetCommitResponseTopic(
+                    topic_id=TOPIC_ID,
+                    partitions=[
+                        m.OffsetCommitResponsePartition(
+                            partition_index=3, error_code=113
+                        )
+                    ],
+                )
+            ],
+        ),
+        6,
+        "00000001020000000000000001000000000000000202000000030071000000",
+    ),
+]
+"""Encoded by kafka-clients 4.4.0, the only judge with these versions."""
 
 
-def test_delete_groups_v3_equals_javas_bytes() -> None:
-    request = m.DeleteGroupsRequest(groups_names=["g1", "grüppe"])
-    refused = m.DeletableGroupResult(
-        group_id="g1", error_code=68, error_message="not empty"
-    )
-    deleted = m.DeletableGroupResult(group_id="grüppe", error_message=None)
-    response = m.DeleteGroupsResponse(throttle_time_ms=7, results=[refused, deleted])
-    assert encode(request, 3).hex() == DELETE_GROUPS_REQUEST_V3
-    assert encode(response, 3).hex() == DELETE_GROUPS_RESPONSE_V3
-    body = bytes.fromhex(DELETE_GROUPS_RESPONSE_V3)
-    assert decode(m.DeleteGroupsResponse, 3, body) == (response, len(body))
+@pytest.mark.parametrize(("value", "version", "expected"), NEW_IN_4_4)
+def test_what_is_new_in_4_4_equals_javas_bytes(
+    value: Message, version: int, expected: str
+) -> None:
+    assert encode(value, version).hex() == expected
+    body = bytes.fromhex(expected)
+    assert decode(type(value), version, body) == (value, len(body))

@@ -78,6 +78,12 @@ _TABLE: Final = (
         "The time for which compaction retains a tombstone.",
         0,
     ),
+    TopicConfig(
+        "errors.deadletterqueue.group.enable",
+        ConfigType.BOOLEAN,
+        "false",
+        "Stored without effect: there are no share groups.",
+    ),
     TopicConfig("file.delete.delay.ms", ConfigType.LONG, "60000", _UNUSED, 0),
     TopicConfig("flush.messages", ConfigType.LONG, _NEVER, _ALWAYS_FLUSHED, 1),
     TopicConfig("flush.ms", ConfigType.LONG, _NEVER, _ALWAYS_FLUSHED, 0),
@@ -102,6 +108,14 @@ _TABLE: Final = (
         _NEVER,
         "The longest time for which a record may stay uncompacted.",
         1,
+    ),
+    TopicConfig(
+        "max.decompressed.message.bytes",
+        ConfigType.INT,
+        "2147483639",
+        "Stored without effect: batch.decompressed.bytes.max limits a whole batch.",
+        1,
+        2_147_483_639,
     ),
     TopicConfig(
         "max.message.bytes",
@@ -156,6 +170,8 @@ _TABLE: Final = (
         synonym="min.insync.replicas",
     ),
     TopicConfig("preallocate", ConfigType.BOOLEAN, "false", _UNUSED),
+    TopicConfig("remote.copy.lag.bytes", ConfigType.LONG, "-1", _NO_REMOTE_STORAGE, -1),
+    TopicConfig("remote.copy.lag.ms", ConfigType.LONG, "0", _NO_REMOTE_STORAGE, -1),
     TopicConfig(
         "remote.log.copy.disable",
         ConfigType.BOOLEAN,
@@ -279,6 +295,7 @@ _LOG: Final = (
     "local.retention.",
     "message.timestamp.",
     "preallocate",
+    "remote.copy.lag.",
     "segment.bytes",
 )
 
@@ -293,6 +310,7 @@ def broker_synonym(name: str) -> str:
 
 _UNSET: Final = frozenset(
     {
+        "errors.deadletterqueue.group.enable",
         "flush.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.broker.catalog.configs import JAVA_INTEGER, invalid_config
+from coterie.broker.catalog.configs import JAVA_INTEGER, LONG_MAX, invalid_config
 from coterie.broker.catalog.entries import Entry, EntryKind
 from coterie.errors import ApiError
 from coterie.settings import INT32_MAX, Settings
@@ -32,7 +32,9 @@ class GroupConfig(NamedTuple):
 
     The server's setting "group.<name>" is the default of one that has an effect; the
     settings with "min." and "max." limit it. Others have `default`, and the limits of
-    Kafka's default settings, which are None where Kafka has no such setting.
+    Kafka's default settings, which are None where Kafka has no such setting. `synonym`
+    is Kafka's name of the setting, if it is not "group.<name>". An internal one is only
+    shown for groups that set it.
     """
 
     name: str
@@ -42,12 +44,13 @@ class GroupConfig(NamedTuple):
     limits: tuple[int | None, int | None] = (None, None)
     type: ConfigType = ConfigType.INT
     pattern: re.Pattern[str] | None = None
-    has_setting: bool = True
+    synonym: str | None = None
+    is_internal: bool = False
 
     @property
     def setting(self) -> str:
         """The name of the server setting that supplies the default."""
-        return f"group.{self.name}"
+        return self.synonym or f"group.{self.name}"
 
     def bound(self, which: str) -> str:
         """Return the name of the server setting that limits the value: `which` is "min"
@@ -85,7 +88,40 @@ _ISO_DURATION: Final = (
     r"[+]?[Pp](?=[0-9Tt])([0-9]+[Dd])?"
     r"([Tt](?=[0-9])([0-9]+[Hh])?([0-9]+[Mm])?([0-9]+([.,][0-9]{0,9})?[Ss])?)?"
 )
-_OTHERS: Final = (
+_BOOLEAN: Final = re.compile("true|false", re.IGNORECASE)
+_OFFLOAD: Final = tuple(
+    GroupConfig(
+        f"{kind}.assignor.offload.enable",
+        0,
+        "Stored without effect, as in Kafka 4.4.",
+        "true",
+        type=ConfigType.BOOLEAN,
+        pattern=_BOOLEAN,
+        is_internal=True,
+    )
+    for kind in ("consumer", "share", "streams")
+)
+_DEAD_LETTERS: Final = (
+    GroupConfig(
+        "errors.deadletterqueue.copy.record.enable",
+        0,
+        _UNUSED,
+        "false",
+        type=ConfigType.BOOLEAN,
+        pattern=_BOOLEAN,
+        synonym="errors.deadletterqueue.copy.record.enable",
+    ),
+    GroupConfig(
+        "errors.deadletterqueue.topic.name",
+        0,
+        _UNUSED,
+        "",
+        type=ConfigType.STRING,
+        pattern=re.compile("(?!__).*"),
+        synonym="errors.deadletterqueue.topic.name",
+    ),
+)
+_SHARE: Final = (
     GroupConfig(
         "share.auto.offset.reset",
         0,
@@ -93,7 +129,7 @@ _OTHERS: Final = (
         "latest",
         type=ConfigType.STRING,
         pattern=re.compile(rf"earliest|latest|by_duration:{_ISO_DURATION}"),
-        has_setting=False,
+        synonym="share.auto.offset.reset",
     ),
     GroupConfig("share.delivery.count.limit", 2, _UNUSED, 5, (2, 10)),
     GroupConfig(
@@ -103,7 +139,7 @@ _OTHERS: Final = (
         "read_uncommitted",
         type=ConfigType.STRING,
         pattern=re.compile("read_committed|read_uncommitted"),
-        has_setting=False,
+        synonym="share.isolation.level",
     ),
     GroupConfig("share.partition.max.record.locks", 100, _UNUSED, 2_000, (100, 4_000)),
     GroupConfig(
@@ -115,16 +151,57 @@ _OTHERS: Final = (
         _UNUSED,
         "true",
         type=ConfigType.BOOLEAN,
-        pattern=re.compile("true|false", re.IGNORECASE),
-        has_setting=False,
+        pattern=_BOOLEAN,
+        synonym="share.renew.acknowledge.enable",
+    ),
+)
+_STREAMS: Final = (
+    GroupConfig(
+        "streams.acceptable.recovery.lag",
+        0,
+        _UNUSED,
+        10_000,
+        type=ConfigType.LONG,
+        is_internal=True,
+    ),
+    GroupConfig(
+        "streams.assignor.name",
+        0,
+        _UNUSED,
+        "sticky",
+        type=ConfigType.STRING,
+        pattern=re.compile("sticky"),
+        synonym="group.streams.assignors",
     ),
     GroupConfig("streams.initial.rebalance.delay.ms", 0, _UNUSED, 3_000),
     GroupConfig("streams.num.standby.replicas", 0, _UNUSED, 0, (None, 2)),
+    GroupConfig(
+        "streams.num.warmup.replicas", 0, _UNUSED, 2, (None, 20), is_internal=True
+    ),
+    GroupConfig(
+        "streams.rack.aware.assignment.tags",
+        0,
+        _UNUSED,
+        "",
+        type=ConfigType.LIST,
+        pattern=re.compile(r"(?!.*(?:^|,)\s*([^,]*?)\s*,(?:.*,)?\s*\1\s*(?:,|$)).*"),
+    ),
+    GroupConfig(
+        "streams.task.offset.interval.ms",
+        1,
+        _UNUSED,
+        60_000,
+        (15_000, None),
+        is_internal=True,
+    ),
 )
 EFFECTIVE: Final = (ASSIGNMENT, HEARTBEAT, SESSION)
 """The configurations that have an effect."""
 GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
-    config.name: config for config in sorted((*EFFECTIVE, *_INTERVALS, *_OTHERS))
+    config.name: config
+    for config in sorted(
+        (*EFFECTIVE, *_INTERVALS, *_OFFLOAD, *_DEAD_LETTERS, *_SHARE, *_STREAMS)
+    )
 }
 """The configurations of groups, in order of names."""
 _NONE: Final[Mapping[str, Value]] = {}
@@ -245,10 +322,15 @@ class GroupConfigs:
             if isinstance(value, str):
                 continue
             low, high = self._limits(config)
-            if low is not None and value < low:
-                raise _out_of_range(config, "greater", "min")
-            if high is not None and value > high:
-                raise _out_of_range(config, "less", "max")
+            if low is not None and high is not None:
+                if not low <= value <= high:
+                    raise invalid_config(
+                        f"{name} must be in the range {low} to {high} inclusive."
+                    )
+            elif low is not None and value < low:
+                raise invalid_config(f"{name} must be greater than or equal to {low}")
+            elif high is not None and value > high:
+                raise invalid_config(f"{name} must be less than or equal to {high}")
         for kind in ("consumer", "share", "streams"):
             session = f"{kind}.session.timeout.ms"
             heartbeat = f"{kind}.heartbeat.interval.ms"
@@ -278,12 +360,6 @@ def check_group_name(group_id: GroupId) -> None:
         )
 
 
-def _out_of_range(config: GroupConfig, relation: str, which: str) -> ApiError:
-    return invalid_config(
-        f"{config.name} must be {relation} than or equal to {config.bound(which)}"
-    )
-
-
 def _parsed(config: GroupConfig, text: str) -> Value:
     """Return the value of a text. Raises ApiError INVALID_CONFIG."""
     invalid = f"Invalid value {text} for configuration {config.name}: "
@@ -292,9 +368,10 @@ def _parsed(config: GroupConfig, text: str) -> Value:
             raise invalid_config(f"{invalid}It must match {config.pattern.pattern}")
         is_flag = config.type is ConfigType.BOOLEAN
         return text.strip().lower() if is_flag else text.strip()
-    number = int(text) if JAVA_INTEGER.fullmatch(text) else INT32_MAX + 1
-    if not -INT32_MAX <= number <= INT32_MAX:
-        raise invalid_config(f"{invalid}Not a number of type INT")
+    most = LONG_MAX if config.type is ConfigType.LONG else INT32_MAX
+    number = int(text) if JAVA_INTEGER.fullmatch(text) else most + 1
+    if not -most <= number <= most:
+        raise invalid_config(f"{invalid}Not a number of type {config.type.name}")
     if number < config.low:
         raise invalid_config(f"{invalid}Value must be at least {config.low}")
     return number

@@ -25,7 +25,7 @@ class ApiVersionsRequest(Message, key=18, versions="0-5", flexible="3+"):
     v2: throttled responses are sent at once; the client delays (KIP-219).
     v3: flexible (KIP-482); the client's name and version (KIP-511), the broker's features.
     v4: the minimum version of a feature may be 0 (KAFKA-17011).
-    v5: cluster id and node id that the client expects (KIP-1242); not served.
+    v5: cluster id and node id that the client expects (KIP-1242).
     """
 
     client_software_name: str = string("3+")

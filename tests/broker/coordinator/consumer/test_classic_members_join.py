@@ -99,7 +99,7 @@ def test_only_the_subscription_of_the_first_protocol_is_read(
     assert (answer.error, answer.response.protocol_name) == (0, "range")
     assert driver.member("c").topic_names == ("foo",)
     refused = joins(driver, member_id="d", protocols=[bad, good])
-    assert refused.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert "d" not in driver.group.members
 
 
@@ -212,7 +212,7 @@ def test_a_later_subscription_version_is_decoded_as_the_latest_supported_version
 def test_a_malformed_subscription_is_refused(driver: GroupDriver) -> None:
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\7")
     answer = joins(driver, protocols=[protocol])
-    assert answer.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert not driver.wrote
 
 

@@ -192,13 +192,14 @@ def test_a_leave_removes_the_member(driver: GroupDriver) -> None:
 
 
 @pytest.mark.fact("E2-08", "E22-33")
-def test_the_target_of_an_emptied_group_lags_behind_its_epoch(
+def test_an_emptied_group_has_an_empty_target_of_its_epoch(
     driver: GroupDriver,
 ) -> None:
     driver.join("m")
     driver.heartbeat("m", -1)
-    assert driver.wrote_types[-1] == "epoch"
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
+    assert driver.wrote_types[-2:] == ["epoch", "target-epoch"]
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
+    assert driver.group.assigned_ms == 0
     assert driver.group.state.value == "Empty"
 
 
@@ -213,13 +214,20 @@ def test_a_changed_rack_and_rebalance_timeout_are_written_without_an_epoch_bump(
 
 
 @pytest.mark.fact("E6-07")
-def test_a_changed_assignor_applies_to_the_next_target(driver: GroupDriver) -> None:
+def test_another_assignor_of_the_group_computes_a_new_target(
+    driver: GroupDriver,
+) -> None:
     driver.join("m")
-    driver.heartbeat("m", 1, server_assignor="range")
+    driver.heartbeat("m", 1, server_assignor="uniform")
     assert driver.wrote_types == ["member"]
-    assert driver.group.epoch == 1
-    driver.join("n")
-    assert driver.group.preferred_assignor(("uniform", "range")) == "range"
+    driver.heartbeat("m", 1, server_assignor="range")
+    assert driver.wrote_types == ["member", "epoch", "target-epoch", "current"]
+    driver.heartbeat("m", 2, server_assignor="uniform")
+    assert driver.group.epoch == 3
+    driver.join("n", server_assignor="range")
+    driver.heartbeat("n", 4, server_assignor="uniform")
+    # The first configured assignor was preferred before and is so now.
+    assert "epoch" not in driver.wrote_types
 
 
 @pytest.mark.fact("E3-09", "H-06c", "H-06d")

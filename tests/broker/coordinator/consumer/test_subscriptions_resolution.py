@@ -102,7 +102,7 @@ def test_a_shared_regular_expression_is_removed_with_its_last_member(
     driver.heartbeat("n", -1)
     assert "-regex" not in driver.wrote_types
     driver.heartbeat("m", -1)
-    words = ["-current", "-target", "-member", "-regex", "epoch"]
+    words = ["-current", "-target", "-member", "-regex", "epoch", "target-epoch"]
     assert driver.wrote_types == words
     assert not driver.group.regexes
     assert not driver.state.topic_index

@@ -257,9 +257,9 @@ def join_of_classic_member(
 
     Raises:
         ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_MEMBER_ID,
-            FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, and
-            UNKNOWN_SERVER_ERROR when the subscription cannot be decoded or the assignor
-            failed.
+            FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED; INCONSISTENT_GROUP_PROTOCOL,
+            also when the subscription cannot be decoded; and UNKNOWN_SERVER_ERROR when
+            the assignor failed.
     """
     group = state.consumer_groups[request.group_id]
     join.check(request, context)
@@ -267,8 +267,7 @@ def join_of_classic_member(
         return _replace_empty(state, group, request, context)
     _check_policy(group, context.environment.settings)
     draft = ConsumerDraft(group, context)
-    if request.member_id not in group.members:
-        check_group_size(group, context)
+    check_group_size(group, request.member_id, request.group_instance_id, context)
     if not group.supports(request.protocol_type, (p.name for p in request.protocols)):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or short_uuid(context)
@@ -411,7 +410,7 @@ def _subscription(request: m.JoinGroupRequest) -> m.ConsumerProtocolSubscription
         return read_subscription(request.protocols[0].metadata)
     except MalformedFrame as error:
         raise ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"The subscription of member {request.member_id} is malformed: {error}",
         ) from None
 

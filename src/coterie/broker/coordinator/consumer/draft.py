@@ -317,11 +317,15 @@ class ConsumerDraft:
         self.write(target_epoch_record(self.group_id, made_for, now_ms))
 
     def put_first_epoch(self) -> None:
-        """Set the epochs of a new group whose first member needs no target yet.
-
-        The empty target has no timestamp, so that it does not delay the next one.
-        """
+        """Set the epochs of a new group whose first member needs no target yet."""
         self.bump()
+        self.put_empty_target()
+
+    def put_empty_target(self) -> None:
+        """Set the epoch of a target without partitions.
+
+        It has no timestamp, so that it does not delay the next target.
+        """
         self.assignment_epoch = self.epoch
         self.write(target_epoch_record(self.group_id, self.epoch, 0))
 

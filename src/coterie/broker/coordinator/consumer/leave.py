@@ -51,9 +51,10 @@ def remove_without_downgrade(
         draft.remove(member)
     for regex in {member.topic_regex for member in departing}:
         draft.delete_regex_if_unused(regex)
-    assert draft.size >= 0
     draft.refresh_topics()
     draft.bump()
+    if draft.size == 0:
+        draft.put_empty_target()  # KAFKA-20442
 
 
 def leave_with_heartbeat(

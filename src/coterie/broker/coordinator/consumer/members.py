@@ -92,8 +92,7 @@ def find_sender(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
             UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
     """
-    if request.member_id not in group.members:
-        check_group_size(group, context)
+    check_group_size(group, request.member_id, request.instance_id, context)
     member_id = request.member_id or short_uuid(context)
     if request.instance_id is not None:
         return _static(group, member_id, request, owned)
@@ -212,8 +211,16 @@ def unknown_member(group: ConsumerGroup, member_id: MemberId) -> ApiError:
     )
 
 
-def check_group_size(group: ConsumerGroup, context: Context) -> None:
-    """Refuse a new member of a full group; existing members may stay."""
+def check_group_size(
+    group: ConsumerGroup, member_id: MemberId, instance_id: str | None, context: Context
+) -> None:
+    """Refuse a new member of a full group.
+
+    Existing members may stay, and static members may return under another member id
+    (KAFKA-20601).
+    """
+    if member_id in group.members or instance_id in group.static_members:
+        return
     most = context.environment.settings.group_consumer_max_size
     if len(group.members) >= most:
         raise ApiError(

@@ -57,11 +57,23 @@ def bump_epoch(draft: ConsumerDraft, before: Member, member: Member) -> None:
         ApiError: UNSUPPORTED_ASSIGNOR, INVALID_REQUEST, for client-side assignors.
     """
     requested = requests_assignment(draft, before, member)
-    needs_target = requested or _needs_target(draft.group, before, member)
+    needs_target = (
+        requested
+        or _has_other_topics(draft.group, before, member)
+        or _has_other_assignor(draft, before, member)
+    )
     bump_if_needed(draft, needs_target=needs_target)
 
 
-def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
+def _has_other_assignor(draft: ConsumerDraft, before: Member, after: Member) -> bool:
+    """Return whether the member's choice changes the group's assignor (KAFKA-20434)."""
+    if before.server_assignor == after.server_assignor:
+        return False
+    assignors = tuple(draft.context.environment.assignors)
+    return draft.group.preferred_assignor(assignors) != draft.preferred_assignor()
+
+
+def _has_other_topics(group: ConsumerGroup, before: Member, after: Member) -> bool:
     """Return whether the member's subscription requires a new target.
 
     A new regular expression does so once it is resolved.

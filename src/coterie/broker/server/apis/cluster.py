@@ -34,6 +34,7 @@ FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
 transaction version 2 is KIP-890."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_SINCE: Final = 3
+_NO_NODE: Final = -1
 _LEVEL_ZERO_SINCE: Final = 4
 
 _GROUP_KEY: Final = 0
@@ -60,11 +61,9 @@ def api_versions(call: Call, release: Release | None = None) -> None:
         call.respond(m.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         call.close()
         return
-    if call.api_version >= _SOFTWARE_SINCE and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
-        call.respond(m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+    code = _check_client(call, request)
+    if code is not ErrorCode.NONE:
+        call.respond(m.ApiVersionsResponse(error_code=code))
         return
     settings = call.node.broker.settings
     response = _versions(
@@ -73,6 +72,24 @@ def api_versions(call: Call, release: Release | None = None) -> None:
         private=settings.group_consumer_client_assignors_enable,
     )
     call.respond(response if release is None else _of_release(response, release))
+
+
+def _check_client(call: Call, request: m.ApiVersionsRequest) -> ErrorCode:
+    """Return INVALID_REQUEST for a name or version that is not well-formed (KIP-511);
+    REBOOTSTRAP_REQUIRED for a client that means another node (KIP-1242)."""
+    if call.api_version >= _SOFTWARE_SINCE and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ErrorCode.INVALID_REQUEST
+    cluster_id, node_id = request.cluster_id, request.node_id
+    if (cluster_id is None) != (node_id == _NO_NODE):
+        return ErrorCode.INVALID_REQUEST
+    is_known = cluster_id is not None
+    node = call.node
+    if is_known and (cluster_id, node_id) != (node.broker.cluster_id, node.node_id):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
 
 
 def _of_release(

@@ -169,11 +169,13 @@ def _group_configs(
 ) -> Iterator[m.DescribeConfigsResourceResult]:
     own = call.node.broker.catalog.group_configs.own(group_id)
     for config in GROUP_CONFIGS.values():
+        if config.is_internal and config.name not in own:
+            continue
         if config.default is None:
             synonyms = list(_setting_synonyms(call, config.setting))
         else:
-            name = config.setting if config.has_setting else config.name
-            synonyms = [_synonym(name, str(config.default), ConfigSource.DEFAULT)]
+            default = str(config.default)
+            synonyms = [_synonym(config.setting, default, ConfigSource.DEFAULT)]
         if config.name in own:
             value = str(own[config.name])
             synonyms.insert(0, _synonym(config.name, value, ConfigSource.GROUP))
