@@ -161,7 +161,8 @@ def _plan(
     try:
         text = (ROOT / mutant.path).read_text(encoding="utf-8")
         edit = mutant.apply(text)
-        compile(edit.text, mutant.path, "exec")
+        if mutant.path.endswith(".py"):
+            compile(edit.text, mutant.path, "exec")
     except (OSError, InvalidMutant, SyntaxError) as error:
         return RowResult(fact, UNUSABLE, str(error))
     seconds = {test: prepared.seconds[test] for test in tests}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from coterie.pipeline.codec.row_decoder import SILVER_TABLES, decode_by_row
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 from coterie.wire.record_batch import BatchHeader, LogRecord, decode_marker
 from tests.pipeline.gold.memory_lake import parts_of
 from tests.testing.log_generator.generated_log import (

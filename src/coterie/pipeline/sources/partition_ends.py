@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, open_json
 
 from coterie.errors import SettingError
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import TIME_MS_MAX
 
 _BLOCK_BYTES: Final = 32 * 1024 * 1024
