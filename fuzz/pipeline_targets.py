@@ -13,7 +13,7 @@ from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.codec.row_decoder import decode_rows, visible_rows
 from coterie.pipeline.segments.batches import BatchHeaders, scan
 from coterie.pipeline.segments.records import decode_batches, scalar_rows
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 from coterie.wire.record_batch import (
     CHECKED_FROM,
     HEADER_BYTES,

@@ -17,7 +17,9 @@ FOLDERS: Final = (
     *("src/coterie", "tests", "tools", "examples", "benchmarks", "fuzz", "sim"),
     *("mutation", "docs", ".ci"),
 )
-TEXT: Final = frozenset({".py", ".md", ".toml", ".tsv", ".txt", ".sh", ".c", ""})
+TEXT: Final = frozenset(
+    {".py", ".sql", ".md", ".toml", ".tsv", ".txt", ".sh", ".c", ""}
+)
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.pipeline.tables.silver import OFFSET_COMMITS, TOMBSTONES
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS, TOMBSTONES
 from coterie.pipeline.tables.table import Table
 
 GROUPS: Final = 1_000

@@ -33,8 +33,7 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Record
 from coterie.errors import SettingError
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS, RECORDS
 
 RECORDS_IN_MEMORY = 200_000
 RECORDS_IN_SPARK = 600_000

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,8 @@ COMMITS: Final = 4_000_000
 FULL: Final = 20_000_000
 MEMORY_GIB: Final = 4
 NEW_ONE_IN: Final = 40
+DAYS: Final = tuple(date(2026, 1, 1) + timedelta(days=each) for each in range(90))
+"""All days of the synthetic tables."""
 WINDOW_BAR, MERGE_BAR, GROWTH_BAR = 3.0, 10.0, 12.0
 Query = Callable[["Silver"], "DataFrame"]
 
@@ -45,7 +48,7 @@ class Silver:
     """The silver tables of a number of commits; the other tables are empty."""
 
     def __init__(self, spark: SparkSession, folder: Path, commits: int, first: int = 0):
-        self._spark = spark
+        self.spark = spark
         self._folder = folder
         write_synthetic_silver(folder, commits, first=first)
 
@@ -56,26 +59,55 @@ class Silver:
 
         path = self._folder / name
         if not path.exists():
-            return empty_frame(self._spark, TABLES[name])
+            return empty_frame(self.spark, TABLES[name])
         schema = spark_schema(TABLES[name])
-        return self._spark.read.schema(schema).parquet(str(path))
+        return self.spark.read.schema(schema).parquet(str(path))
 
 
 class CurrentOffsets(Silver):
     """A query of the current offsets in some silver tables."""
 
     def __init__(self, spark: SparkSession, folder: Path, of: Silver) -> None:
-        self._spark = spark
+        self.spark = spark
         self._folder = folder
         build_current_offsets(of).write.parquet(str(folder / "current_offsets"))
 
 
-def build_current_offsets(new: Silver, previous: Silver | None = None) -> DataFrame:
-    """Return the current offsets after new commits, by Coterie's query."""
-    from coterie.pipeline.gold.current_offsets import current_offsets
+class Inputs:
+    """The tables of a build: new rows, and the table before it."""
 
-    before = (previous or new).table("current_offsets")
-    return current_offsets(before, new.table("offset_commits"), new.table("tombstones"))
+    def __init__(
+        self, new: Silver, previous: Silver, given: Mapping[str, DataFrame]
+    ) -> None:
+        from coterie.pipeline.gold.plans import Plan
+        from coterie.pipeline.gold.settings import GoldSettings
+
+        self.spark = new.spark
+        self.settings = GoldSettings()
+        self.plan = Plan(days=DAYS)
+        self._new = new
+        self._previous = previous
+        self._given = given
+
+    def read(self, how: str, name: str, time: datetime | None = None) -> DataFrame:
+        if name in self._given:
+            return self._given[name]
+        return (self._new if how in {"new", "days"} else self._previous).table(name)
+
+
+def build(
+    name: str, new: Silver, previous: Silver | None = None, **given: DataFrame
+) -> DataFrame:
+    """Return a gold table from new silver rows, and from tables given by name."""
+    from coterie.pipeline.gold.select import select
+    from coterie.pipeline.tables.all_tables import GOLD
+
+    return select(GOLD[name], Inputs(new, previous or new, given))
+
+
+def build_current_offsets(new: Silver, previous: Silver | None = None) -> DataFrame:
+    """Return the current offsets after new commits."""
+    return build("current_offsets", new, previous)
 
 
 def row_number_offsets(silver: Silver) -> DataFrame:
@@ -83,9 +115,9 @@ def row_number_offsets(silver: Silver) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from coterie.pipeline.tables.gold_offsets import CURRENT_OFFSETS
+    from coterie.pipeline.tables.all_tables import GOLD
 
-    names = [each.name for each in CURRENT_OFFSETS.columns]
+    names = [each.name for each in GOLD["current_offsets"].declared.columns]
     commits = silver.table("offset_commits").select(names)
     gone = silver.table("tombstones").drop(
         "base_offset", "size_bytes", "record_type", "member_id", "regex"
@@ -105,19 +137,7 @@ def row_number_offsets(silver: Silver) -> DataFrame:
 
 def build_commit_history(silver: Silver) -> DataFrame:
     """Return the table offset_commit_history."""
-    from coterie.pipeline.gold.offset_commit_history import offset_commit_history
-
-    names = (
-        "current_offsets",
-        "partition_ownership_history",
-        "classic_group_records",
-        "consumer_group_records",
-        "tombstones",
-        "log_gaps",
-    )
-    context = {name: silver.table(name) for name in names}
-    commits, tombstones = silver.table("offset_commits"), silver.table("tombstones")
-    return offset_commit_history(commits, tombstones, context, 7 * 86_400_000)
+    return build("offset_commit_history", silver)
 
 
 def build_daily_usage(silver: Silver) -> DataFrame:
@@ -126,49 +146,29 @@ def build_daily_usage(silver: Silver) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from coterie.pipeline.gold.group_usage_daily import usage, with_shares
-
-    commits = silver.table("offset_commits")
-    history = commits.withColumns(
+    history = silver.table("offset_commits").withColumns(
         {"delta": F.lit(1).cast("bigint"), "direction": F.lit("forward")}
     )
-    return with_shares(usage(history, commits))
+    return build("group_usage_daily", silver, offset_commit_history=history)
 
 
 def build_coordinator_load(silver: Silver) -> DataFrame:
     """Return the table coordinator_load."""
-    from coterie.pipeline.gold.coordinator_load import coordinator_load
-    from coterie.pipeline.gold.current_groups import group_activity
-
-    before = silver.table("group_activity")
-    activity = group_activity(before, silver.table("offset_commits"))
-    groups = silver.table("current_groups")
-    ends = silver.table("newest_partition_ends")
-    return coordinator_load(build_data_quality(silver), activity, groups, ends)
+    return build(
+        "coordinator_load",
+        silver,
+        data_quality=build_data_quality(silver),
+        group_activity=build("group_activity", silver),
+    )
 
 
 def build_data_quality(silver: Silver) -> DataFrame:
     """Return the table data_quality, with commits in place of records."""
     from pyspark.sql import functions as F
 
-    from coterie.pipeline.gold.data_quality import HEADS_SCHEMA, data_quality
-
-    commits = silver.table("offset_commits")
     bronze = {"outcome": F.lit(None).cast("string"), "is_control": F.lit(False)}
-    names = (
-        "classic_group_records",
-        "consumer_group_records",
-        "tombstones",
-        "quarantine",
-        "log_gaps",
-    )
-    new = {
-        "records": commits.withColumns(bronze),
-        "offset_commits": commits,
-        **{name: silver.table(name) for name in names},
-    }
-    heads = commits.sparkSession.createDataFrame([], HEADS_SCHEMA)
-    return data_quality(silver.table("data_quality"), new, heads)
+    records = silver.table("offset_commits").withColumns(bronze)
+    return build("data_quality", silver, records=records)
 
 
 TABLES: Final[dict[str, Query]] = {

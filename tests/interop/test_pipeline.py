@@ -17,12 +17,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coterie.client.sync import SyncAdmin
-from coterie.pipeline.gold.all_gold import GOLD
-from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.cluster import ClusterSource
 from coterie.pipeline.sources.source import open_source
+from coterie.pipeline.tables.all_tables import GOLD, Query
 from coterie.types import TopicPartition as OurTopicPartition
 from tests.real_clients.confluent_admin import (
     ANSWER_S,
@@ -44,14 +43,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 COMMAND_S = 60.0
 
 
-def needed(*names: str) -> tuple[GoldTable, ...]:
+def needed(*names: str) -> tuple[Query, ...]:
     """Return these gold tables and their inputs, in build order."""
-    by_name = {each.table.name: each for each in GOLD}
     table_names = set(names)
-    for each in reversed(GOLD):
-        if each.table.name in table_names:
-            table_names.update(by_name.keys() & set(each.inputs))
-    return tuple(each for each in GOLD if each.table.name in table_names)
+    for name in reversed(GOLD):
+        if name in table_names:
+            table_names |= GOLD[name].inputs
+    return tuple(query for name, query in GOLD.items() if name in table_names)
 
 
 @dataclass
@@ -68,7 +66,9 @@ class Pipeline:
         assert isinstance(source, ClusterSource)
         lake = Lake.open_or_create(self.lake, source.describe(), source.cluster_id())
         gold = needed("current_groups", "current_members", "current_offsets")
-        run_once(Job(spark=self.spark, lake=lake, source=source, gold=gold))
+        run_once(
+            Job(start_spark=lambda: self.spark, lake=lake, source=source, gold=gold)
+        )
 
     def check(self) -> dict[str, Any]:
         """Run `coterie pipeline check`, which must be clean; return its JSON."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from coterie.pipeline.gold import current_offsets
 from coterie.pipeline.jobs.ingest import StepLimits
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.spark_session import Engine, start_session
+from coterie.pipeline.tables.all_tables import GOLD
 
 
 def main(master: str, package: str, lake: str, log: str) -> None:
@@ -33,10 +33,10 @@ def main(master: str, package: str, lake: str, log: str) -> None:
     )
     source = open_source(log)
     job = Job(
-        spark=start_session(engine),
+        start_spark=lambda: start_session(engine),
         lake=Lake.open_or_create(Path(lake), source.describe()),
         source=source,
-        gold=(current_offsets.GOLD,),
+        gold=(GOLD["current_offsets"],),
         limits=StepLimits(tasks=engine.workers),
     )
     run_once(job)
@@ -48,9 +48,9 @@ def main(master: str, package: str, lake: str, log: str) -> None:
             paths = [coterie.__file__] * batch.num_rows
             yield pa.record_batch({"path": pa.array(paths, pa.string())})
 
-    frame = job.spark.range(2).mapInArrow(where, "path string")
+    frame = job.start_spark().range(2).mapInArrow(where, "path string")
     sys.stdout.write(" ".join({row.path for row in frame.collect()}))
-    job.spark.stop()
+    job.start_spark().stop()
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def zip_coterie(folder: Path) -> Path:
     path = folder / "coterie.zip"
     with zipfile.ZipFile(path, "w") as file:
         for each in sorted(SOURCE.rglob("*")):
-            if each.suffix in {".py", ".pyi", ".properties"}:
+            if each.suffix in {".py", ".pyi", ".sql", ".properties"}:
                 file.write(each, each.relative_to(SOURCE))
     return path
 

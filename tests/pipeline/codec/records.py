@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 
 KeyValue = tuple[bytes | None, bytes | None]
 

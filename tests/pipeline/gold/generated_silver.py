@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.codec.row_decoder import SILVER_TABLES
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 from coterie.wire.record_batch import BatchHeader, LogRecord, decode_marker
 from tests.pipeline.gold.memory_lake import parts_of
 from tests.testing.log_generator.generated_log import (

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coterie.pipeline.tables.gold_groups import (
-    PARTITION_OWNERSHIP_HISTORY,
-)
-from coterie.pipeline.tables.gold_offsets import (
-    OFFSET_COMMIT_HISTORY,
-    PARTITION_END_SAMPLES,
-)
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import arrow, at
 
@@ -87,18 +82,15 @@ class LagRows:
         """Return samples, commit history and ownership as Arrow tables by name."""
         rows = {
             PARTITION_END_SAMPLES: self.samples,
-            OFFSET_COMMIT_HISTORY: self.history,
-            PARTITION_OWNERSHIP_HISTORY: self.ownership,
+            TABLES["offset_commit_history"]: self.history,
+            TABLES["partition_ownership_history"]: self.ownership,
         }
         return {table.name: arrow(table, each) for table, each in rows.items()}
 
     @staticmethod
     def lake(spark: SparkSession) -> MemoryLake:
         """Return an empty lake that builds lag_history and group_status."""
-        from coterie.pipeline.gold import group_status, lag_history
-
-        golds = (group_status.WINDOWS, lag_history.GOLD, group_status.GOLD)
-        return MemoryLake(spark, golds)
+        return MemoryLake(spark, ["group_windows", "lag_history", "group_status"])
 
     def built(self, spark: SparkSession, name: str) -> list[Row]:
         """Return the rows of lag_history or group_status."""

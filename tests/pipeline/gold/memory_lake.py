@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie.pipeline.gold import plans
+from coterie.pipeline.gold.plans import Plan
+from coterie.pipeline.gold.select import select
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable, Plan
-from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.all_tables import GOLD, TABLES, Query
 from coterie.pipeline.tables.spark import empty_frame, spark_schema
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class MemoryInputs:
 
     spark: SparkSession
     settings: GoldSettings
-    gold: GoldTable
+    query: Query
     all_rows: Tables
     new_rows: Tables
     tables_before: Tables
@@ -37,91 +39,52 @@ class MemoryInputs:
     """The plans of the tables built before this one, and this table's last plan."""
 
     def __post_init__(self) -> None:
-        self.plan = self.gold.plan(self)
+        self.plan = getattr(plans, self.query.options.get("plan", "plan_all"))(self)
 
     @property
     def cuts(self) -> tuple[datetime, ...]:
-        last = self.plans.get(self.gold.table.name, Plan())
+        last = self.plans.get(self.query.name, Plan())
         return (*last.kept, *last.cuts)
 
     def plan_of(self, name: str) -> Plan | None:
-        self._check(name)
-        is_known = self.gold.table.name in self.tables_before
+        is_known = self.query.name in self.tables_before
         return self.plans.get(name) if is_known else None
 
     def new_times(self, name: str, *columns: str) -> Iterator[Any]:
-        self._check(name)
         if (rows := self.new_rows.get(name)) is not None:
             yield pc.coalesce(*(rows[each] for each in columns))
 
-    def rows(self, name: str, columns: Sequence[str]) -> Any:
-        self._check(name)
-        return self.all_rows.get(name, _empty(name)).select(columns)
+    def rows(self, how: str, name: str, columns: Sequence[str]) -> Any:
+        return self._rows(how, name).select(columns)
 
-    def rows_before(self, name: str, columns: Sequence[str]) -> Any:
-        self._check(name)
-        return self.tables_before.get(name, _empty(name)).select(columns)
-
-    def all(self, name: str) -> DataFrame:
-        self._check(name)
-        return self._frame(name, self.all_rows)
-
-    def of_days(self, name: str) -> DataFrame:
-        self._check(name)
-        rows, column = self.all_rows.get(name), TABLES[name].day_of
-        assert column is not None
-        if rows:
+    def read(self, how: str, name: str, time: datetime | None = None) -> DataFrame:
+        rows = self._rows(how, name)
+        if how in {"days", "since"}:
+            column = TABLES[name].day_of
+            assert column is not None
             dates = rows[column].cast(pa.date32())
-            known = pa.array(list(self.plan.days), pa.date32())
-            rows = rows.filter(pc.or_(pc.is_null(dates), pc.is_in(dates, known)))
-        return self._frame(name, {name: rows})
-
-    def since(self, name: str, time: datetime | None) -> DataFrame:
-        own = name == self.gold.table.name
-        if not own:
-            self._check(name)
-        tables = self.tables_before if own else self.all_rows
-        rows, column = tables.get(name), TABLES[name].day_of
-        assert column is not None
-        if rows and time is not None:
-            dates = rows[column].cast(pa.date32())
-            is_later = pc.greater_equal(dates, time.astimezone(UTC).date())
-            rows = rows.filter(pc.or_kleene(pc.is_null(dates), is_later))
-        return self._frame(name, {name: rows})
-
-    def new(self, name: str) -> DataFrame:
-        self._check(name)
-        return self._frame(name, self.new_rows)
-
-    def before(self, name: str | None = None) -> DataFrame:
-        self._check(name)
-        return self._frame(name or self.gold.table.name, self.tables_before)
-
-    def kept_rows(self) -> Any | None:
-        """Return the rows of the last build that are kept; None for none."""
-        if self.gold.rewrites is None or self.plan.start is None:
-            return None
-        before = self.tables_before[self.gold.table.name]
-        times = before[self.gold.rewrites]
-        return before.filter(pc.less(times, pa.scalar(self.plan.start, times.type)))
-
-    def _check(self, name: str | None) -> None:
-        assert name in (None, *self.gold.inputs), f"{name} is no declared input"
-
-    def _frame(self, name: str, tables: Tables) -> DataFrame:
-        rows = tables.get(name)
-        if not rows:
+            wanted = pc.is_in(dates, pa.array(list(self.plan.days), pa.date32()))
+            if time is not None:
+                wanted = pc.greater_equal(dates, time.astimezone(UTC).date())
+            rows = rows.filter(pc.or_kleene(pc.is_null(dates), wanted))
+        if not len(rows):
             return empty_frame(self.spark, TABLES[name])
-        rows = rows.combine_chunks()
-        return self.spark.createDataFrame(rows, spark_schema(TABLES[name]))
+        schema = spark_schema(TABLES[name])
+        return self.spark.createDataFrame(rows.combine_chunks(), schema)
+
+    def _rows(self, how: str, name: str) -> Any:
+        is_before = how == "old" or name == self.query.name
+        tables = self.tables_before if is_before else self.all_rows
+        tables = {"new": self.new_rows, "none": {}}.get(how, tables)
+        return tables.get(name, TABLES[name].schema.empty_table())
 
 
 @dataclass
 class MemoryLake:
-    """A lake in memory, and the gold tables that every run builds."""
+    """A lake in memory, and the gold tables that every run builds, in order."""
 
     spark: SparkSession
-    golds: Sequence[GoldTable]
+    names: Sequence[str]
     settings: GoldSettings = field(default_factory=GoldSettings)
     tables: dict[str, Any] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
@@ -139,36 +102,44 @@ class MemoryLake:
                 self.tables[name] = pa.concat_tables([before[name], rows])
             else:
                 self.tables[name] = rows
-        for gold in self.golds:
-            name = gold.table.name
+        for name in self.names:
+            query = GOLD[name]
             inputs = MemoryInputs(
                 self.spark,
                 self.settings,
-                gold,
+                query,
                 self.tables,
                 added,
                 before,
                 self.plans,
             )
-            rows = arrow_of(gold.rows(inputs), gold)
-            kept = inputs.kept_rows()
-            if kept is not None:
-                assert gold.rewrites is not None
-                first = pc.min(rows[gold.rewrites]).as_py()
-                assert first is None or first >= inputs.plan.start
-                rows = pa.concat_tables([kept, rows])
-            if gold.appends:
+            rows, plan = arrow_of(select(query, inputs), query), inputs.plan
+            if query.merge == "since" and plan.base is not None:
+                column = query.declared.day_of
+                first = pc.min(rows[column]).as_py()
+                assert first is None or first >= plan.base
+                old = before[name]
+                is_kept = pc.less(old[column], pa.scalar(plan.base, old[column].type))
+                rows = pa.concat_tables([old.filter(is_kept), rows])
+            if query.merge == "append":
                 added[name] = rows
                 rows = (
                     pa.concat_tables([before[name], rows]) if name in before else rows
                 )
             self.tables[name] = rows
-            self.plans[name] = inputs.plan
+            self.plans[name] = plan
         return self
 
 
-def _empty(name: str) -> Any:
-    return TABLES[name].schema.empty_table()
+def build(
+    spark: SparkSession,
+    name: str,
+    tables: Tables,
+    settings: GoldSettings = GoldSettings(),  # noqa: B008 - immutable
+) -> Any:
+    """Return the rows of a gold table from all rows of its inputs, in one build."""
+    inputs = MemoryInputs(spark, settings, GOLD[name], tables, tables, {})
+    return arrow_of(select(GOLD[name], inputs), GOLD[name])
 
 
 _REPLACED = frozenset(
@@ -176,13 +147,13 @@ _REPLACED = frozenset(
 )
 
 
-def arrow_of(frame: DataFrame, gold: GoldTable) -> Any:
+def arrow_of(frame: DataFrame, query: Query) -> Any:
     """Return the built rows, sorted by key. Assert that they match the declaration:
     required columns are not null, and keys are unique."""
-    rows = frame.toArrow().cast(gold.table.schema)
-    keys = rows.select(list(gold.table.key))
+    rows = frame.toArrow().cast(query.declared.schema)
+    keys = rows.select(list(query.declared.key))
     assert keys.group_by(keys.column_names).aggregate([]).num_rows == len(rows)
-    return rows.sort_by([(name, "ascending") for name in gold.table.key])
+    return rows.sort_by([(name, "ascending") for name in query.declared.key])
 
 
 def parts_of(tables: Tables, ends: Sequence[Mapping[int, int]]) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold import current_groups, data_quality, newest_partition_ends
-from coterie.pipeline.gold.coordinator_load import GOLD
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.ingested import (
+    OFFSET_COMMITS,
+    PARTITION_END_SAMPLES,
+    RECORDS,
+)
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import arrow, at
 
@@ -39,7 +39,7 @@ def test_load_is_counted_for_each_log_partition(spark: SparkSession) -> None:
         "offset_commits": arrow(OFFSET_COMMITS, commits),
         "records": arrow(RECORDS, records),
         "current_groups": arrow(
-            CURRENT_GROUPS,
+            TABLES["current_groups"],
             [{"group_id": "a", "member_count": 3}, {"group_id": "b"}],
         ),
         "partition_end_samples": arrow(
@@ -48,10 +48,10 @@ def test_load_is_counted_for_each_log_partition(spark: SparkSession) -> None:
         ),
     }
     golds = [
-        newest_partition_ends.GOLD,
-        current_groups.ACTIVITY,
-        data_quality.GOLD,
-        GOLD,
+        "newest_partition_ends",
+        "group_activity",
+        "data_quality",
+        "coordinator_load",
     ]
     lake = MemoryLake(spark, golds).run(tables)
     busy, idle = lake.tables["coordinator_load"].to_pylist()

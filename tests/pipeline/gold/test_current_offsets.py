@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold.current_offsets import GOLD
-from coterie.pipeline.tables.silver import OFFSET_COMMITS, TOMBSTONES
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS, TOMBSTONES
 from tests.pipeline.gold.generated_silver import GeneratedSilver
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.offset_truth import check_current_offsets
@@ -53,7 +52,7 @@ def test_the_last_record_in_log_order_is_current(spark: SparkSession) -> None:
         "offset_commits": arrow(OFFSET_COMMITS, commits),
         "tombstones": arrow(TOMBSTONES, tombstones),
     }
-    lake = MemoryLake(spark, [GOLD]).run(first)
+    lake = MemoryLake(spark, ["current_offsets"]).run(first)
     expected = [("back", 4, 8, None), ("late", 7, 5, "by a clock that went back")]
     assert _rows(lake) == expected
     more = [_commit(10, "gone", 11), _commit(11, "late", 6)]
@@ -66,7 +65,7 @@ def test_the_last_record_in_log_order_is_current(spark: SparkSession) -> None:
 
 def test_a_negative_offset_is_no_committed_offset(spark: SparkSession) -> None:
     commits = [_commit(1, "a", 5), _commit(2, "a", -1), _commit(3, "b", -2)]
-    lake = MemoryLake(spark, [GOLD])
+    lake = MemoryLake(spark, ["current_offsets"])
     lake.run({"offset_commits": arrow(OFFSET_COMMITS, commits)})
     assert _rows(lake) == [("a", None, 2, None), ("b", None, 3, None)]
     lake.run({"offset_commits": arrow(OFFSET_COMMITS, [_commit(4, "a", 6)])})
@@ -77,8 +76,8 @@ def test_a_negative_offset_is_no_committed_offset(spark: SparkSession) -> None:
 def test_one_run_and_two_runs_match_the_truth(
     spark: SparkSession, story: GeneratedSilver
 ) -> None:
-    whole = MemoryLake(spark, [GOLD]).run(story.silver)
-    halves = MemoryLake(spark, [GOLD])
+    whole = MemoryLake(spark, ["current_offsets"]).run(story.silver)
+    halves = MemoryLake(spark, ["current_offsets"])
     for part in story.parts(0.5):
         halves.run(part)
     check_current_offsets(halves.tables, story)

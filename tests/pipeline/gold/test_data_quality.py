@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold.data_quality import GOLD
 from coterie.pipeline.gold.settings import GoldSettings, LogHead
 from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.gold.memory_lake import MemoryLake
@@ -24,7 +23,7 @@ def _tables(**rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
     heads = (LogHead(0, 9, 2, 9, 12, 3), LogHead(1, 0, 0, 0, 0))
-    lake = MemoryLake(spark, [GOLD], GoldSettings(heads=heads))
+    lake = MemoryLake(spark, ["data_quality"], GoldSettings(heads=heads))
     lake.run(
         _tables(
             records=[
@@ -78,7 +77,7 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
 
 
 def test_the_history_begins_after_the_last_gap(spark: SparkSession) -> None:
-    lake = MemoryLake(spark, [GOLD])
+    lake = MemoryLake(spark, ["data_quality"])
 
     def history_from(*offsets: int, gap_end: int | None = None) -> Any:
         gaps = [] if gap_end is None else [{"until_offset": gap_end}]
@@ -98,7 +97,7 @@ def test_the_history_begins_after_the_last_gap(spark: SparkSession) -> None:
 def test_a_record_of_a_wrong_clock_does_not_extend_the_history(
     spark: SparkSession,
 ) -> None:
-    lake = MemoryLake(spark, [GOLD])
+    lake = MemoryLake(spark, ["data_quality"])
     times = {3: at(9_000_000), 4: None, 5: at(1), 6: at(9_000_005)}
     records = [{"log_offset": each, "append_ts": ts} for each, ts in times.items()]
     lake.run(_tables(records=records))

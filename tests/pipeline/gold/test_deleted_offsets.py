@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold import deleted_offsets, newest_partition_ends
-from coterie.pipeline.tables.gold_offsets import (
-    OFFSET_COMMIT_HISTORY,
-    PARTITION_END_SAMPLES,
-)
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import arrow, at
 
@@ -73,7 +70,7 @@ LATER = {
 
 
 def _run(lake: MemoryLake, rows: dict[str, list[dict[str, Any]]]) -> dict[Any, str]:
-    tables = (OFFSET_COMMIT_HISTORY, PARTITION_END_SAMPLES)
+    tables = (TABLES["offset_commit_history"], PARTITION_END_SAMPLES)
     lake.run({table.name: arrow(table, rows[table.name]) for table in tables})
     return {
         (row["topic"], row["log_partition"], row["log_offset"]): row["cause"]
@@ -82,7 +79,7 @@ def _run(lake: MemoryLake, rows: dict[str, list[dict[str, Any]]]) -> dict[Any, s
 
 
 def test_a_later_run_finds_the_cause_of_earlier_tombstones(spark: SparkSession) -> None:
-    golds = [newest_partition_ends.GOLD, deleted_offsets.GOLD]
+    golds = ["newest_partition_ends", "deleted_offsets"]
     lake = MemoryLake(spark, golds)
     early = _run(lake, FIRST)
     assert {cause for (topic, *_), cause in early.items() if topic != "kept"} == {

@@ -12,17 +12,16 @@ from coterie.pipeline.gold.evaluator import (
     COMMIT,
     OWNER,
     SAMPLE,
-    EvaluationTimes,
     Event,
     PartitionWindow,
     Status,
     status_batches,
 )
-from coterie.pipeline.gold.settings import BurrowRules
+from coterie.pipeline.gold.plans import Plan
+from coterie.pipeline.gold.settings import BurrowRules, GoldSettings
 from coterie.pipeline.gold.verdict import Verdict
 from tests.pipeline.gold.rows import at
 
-ALL = EvaluationTimes(None, ())
 START_MS = int(at(0).timestamp() * 1000)
 
 
@@ -173,7 +172,9 @@ def test_the_lag_of_a_group_includes_partitions_sampled_at_other_instants() -> N
         Event("g", "t", 0, SAMPLE, START_MS + 61_000, end=11, life=0),
         Event("g", "t", 1, SAMPLE, START_MS + 122_000, end=22, life=0),
     ]
-    rows = pa.Table.from_batches(status_batches(BurrowRules(), ALL, [_batch(*events)]))
+    rows = pa.Table.from_batches(
+        status_batches(GoldSettings(), Plan(), [_batch(*events)])
+    )
     lags = [each["lag"] for each in rows.to_pylist() if each["topic"] is None]
     assert lags == [30, 31, 33]
 
@@ -184,7 +185,7 @@ def test_results_do_not_depend_on_batch_boundaries(cut: int) -> None:
     events = _events()
     batches = [_batch(*events[a:b]) for a, b in pairwise([0, cut, 10]) if b > a]
     rows = pa.Table.from_batches(
-        status_batches(BurrowRules(), ALL, batches)
+        status_batches(GoldSettings(), Plan(), batches)
     ).to_pylist()
     results = [
         (

@@ -22,7 +22,8 @@ from tests.broker.coordinator.offsets.test_deletion_expiry import (
 )
 from tests.broker.coordinator.shard_driver import WEEK_MS, ShardDriver
 from tests.pipeline.gold.generated_silver import timestamp
-from tests.pipeline.gold.rows import frame
+from tests.pipeline.gold.memory_lake import build
+from tests.pipeline.gold.rows import arrow
 from tests.pipeline.gold.shard_tables import Rows, tables_of
 
 if TYPE_CHECKING:
@@ -165,12 +166,20 @@ def _has(driver: ShardDriver, case: Case) -> bool:
     return (case.topic, 0) in driver.offsets()
 
 
+def _built(
+    spark: SparkSession, rows: Rows, settings: GoldSettings
+) -> list[dict[str, Any]]:
+    tables = {name: arrow(TABLES[name], each) for name, each in rows.items()}
+    found: list[dict[str, Any]] = build(
+        spark, "expiry_forecast", tables, settings
+    ).to_pylist()
+    return found
+
+
 @pytest.fixture(scope="module")
 def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
     """The row of each case. One build evaluates all cases at one time, so the times of
     each case are shifted."""
-    from coterie.pipeline.gold.expiry_forecast import expiry_forecast
-
     as_of_ms = NOW_MS + 10 * DAY_MS
     end = {"topic": "t", "partition": 0, "high_watermark": 8}
     rows: Rows = {"tombstones": [], "newest_partition_ends": [end]}
@@ -180,12 +189,10 @@ def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
             rows.setdefault(table, []).extend(
                 _shifted(each, as_of_ms - driver.now_ms) for each in found
             )
-    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
     settings = GoldSettings(as_of_ts=timestamp(as_of_ms), retention_ms=WEEK_MS)
-    built = expiry_forecast(tables, settings)
     return {
         row["group_id"]: row
-        for row in built.toArrow().to_pylist()
+        for row in _built(spark, rows, settings)
         if row["topic"] == CASES[row["group_id"]].topic
     }
 
@@ -269,9 +276,7 @@ def test_a_classic_group_in_a_rebalance_keeps_all_offsets() -> None:
 
 
 def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None:
-    from coterie.pipeline.gold.expiry_forecast import INPUTS, expiry_forecast
-
-    rows: Rows = {name: [] for name in INPUTS}
+    rows: Rows = {}
     commits = {
         "same": ("a", 5),
         "other": ("b", 5),
@@ -295,21 +300,17 @@ def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None
         | {"topic_id": "b", "sample_ts": timestamp(NOW_MS - 1), "high_watermark": 50},
         end | {"topic_id": "a", "sample_ts": timestamp(NOW_MS)},
     ]
-    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
-    built = expiry_forecast(tables, GoldSettings(as_of_ts=timestamp(NOW_MS)))
-    lag = {row["group_id"]: row["at_risk_messages"] for row in built.collect()}
+    built = _built(spark, rows, GoldSettings(as_of_ts=timestamp(NOW_MS)))
+    lag = {row["group_id"]: row["at_risk_messages"] for row in built}
     assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0, "negative": None}
 
 
 def test_an_expiration_after_the_last_time_is_the_last_time(
     spark: SparkSession,
 ) -> None:
-    from coterie.pipeline.gold.expiry_forecast import INPUTS, expiry_forecast
-
-    rows: Rows = {name: [] for name in INPUTS}
+    rows: Rows = {}
     about = {"group_id": "g", "topic": "t", "committed_offset": 1}
     rows["current_offsets"] = [about | {"commit_ts": timestamp(TIME_MS_MAX - 1)}]
-    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
     settings = GoldSettings(as_of_ts=timestamp(NOW_MS), retention_ms=(2**31) * 60_000)
-    [row] = expiry_forecast(tables, settings).collect()
+    [row] = _built(spark, rows, settings)
     assert row["remaining_ms"] == TIME_MS_MAX - NOW_MS

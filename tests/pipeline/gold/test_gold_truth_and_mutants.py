@@ -4,69 +4,33 @@ and mutants of their transforms, which the comparison detects."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
-from coterie.pipeline.gold.table_inputs import GoldTable, Plan
-from coterie.pipeline.tables.all_tables import TABLES as TABLES_BY_NAME
-from coterie.pipeline.tables.spark import empty_frame
+from coterie.pipeline.tables.all_tables import GOLD
 from tests.pipeline.gold.expiry_truth import check_forecast
 from tests.pipeline.gold.lag_truth import check_lag, check_status
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.mutants import Mutant
 from tests.pipeline.gold.week import Week
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 Rows: TypeAlias = list[dict[str, Any]]
-Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 NEVER_MS: Final = 2**62
-
-
-class WeekInputs:
-    """The tables of the week as inputs of a build."""
-
-    def __init__(self, spark: SparkSession, week: Week) -> None:
-        self.spark = spark
-        self.week = week
-        self.settings = week.settings
-        self.plan = Plan()
-
-    def all(self, name: str) -> DataFrame:
-        if name == "group_windows":
-            return _gold(name).rows(self)
-        return self.week.frame(self.spark, name)
-
-    def of_days(self, name: str) -> DataFrame:
-        return self.all(name)
-
-    def since(self, name: str, time: datetime | None) -> DataFrame:
-        assert time is None
-        return self.all(name)
-
-    def new(self, name: str) -> DataFrame:
-        return self.all(name)
-
-    def before(self, name: str | None = None) -> DataFrame:
-        assert name in (None, "partition_ownership_history")
-        return empty_frame(self.spark, TABLES_BY_NAME[name or "group_windows"])
+INTERNAL: Final = {"group_windows", "newest_partition_ends", "group_periods"}
+"""Inputs that are built, too."""
 
 
 def _built(spark: SparkSession, week: Week, name: str) -> Rows:
-    rows: Rows = _gold(name).rows(WeekInputs(spark, week)).toArrow().to_pylist()
+    needed = (*(each for each in GOLD if each in INTERNAL & GOLD[name].inputs), name)
+    lake = MemoryLake(spark, needed, week.settings).run(week.tables())
+    rows: Rows = lake.tables[name].to_pylist()
     return rows
-
-
-def _gold(name: str) -> GoldTable:
-    from coterie.pipeline.gold.all_gold import GOLD
-
-    [gold] = [each for each in GOLD if each.table.name == name]
-    assert isinstance(gold, GoldTable)
-    return gold
 
 
 def _check(week: Week, name: str, rows: Rows) -> None:
@@ -111,91 +75,40 @@ def test_a_table_matches_the_truth(spark: SparkSession, week: Week, name: str) -
     _check(week, name, _built(spark, week, name))
 
 
-def _one_sample_a_day(patch: pytest.MonkeyPatch) -> None:
-    """Keep only the last sample of each day."""
-    from pyspark.sql import functions as F
-
-    from coterie.pipeline.gold import partition_events
-
-    def of_days(samples: DataFrame) -> DataFrame:
-        day = F.to_date("sample_ts").alias("day")
-        kept = {"topic", "partition", "sample_ts"}
-        names = [each for each in samples.columns if each not in kept]
-        row = F.max(F.struct("sample_ts", *names)).alias("row")
-        days = samples.groupBy("topic", "partition", day).agg(row)
-        return days.select("topic", "partition", "row.*")
-
-    patch.setattr(partition_events, "of_minutes", of_days)
-
-
-def _latest_of_all(patch: pytest.MonkeyPatch) -> None:
-    """Use the last commit of each partition at every time."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    from coterie.pipeline.gold import lag_history
-    from coterie.pipeline.gold.partition_events import ORDER, PARTITION
-
-    def last_of_all(name: str) -> Column:
-        whole = Window.partitionBy(*PARTITION).orderBy(*ORDER)
-        frame = whole.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-        return F.last(name, ignorenulls=True).over(frame)
-
-    patch.setattr(lag_history, "latest", last_of_all)
+MUTANTS: Final = (
+    # The last sample of each day only.
+    Mutant("partition_ends", "'minute'", "'day'", in_table="lag_history"),
+    # The last commit of each partition at every time.
+    Mutant(
+        "lag_rows",
+        "UNBOUNDED PRECEDING AND CURRENT ROW",
+        "UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        in_table="lag_history",
+    ),
+    # The ends of ownership do not count.
+    Mutant(
+        "partition_events",
+        "FROM owned WHERE valid_to IS NOT NULL",
+        "FROM owned WHERE false",
+        in_table="group_status",
+    ),
+    # The age of an empty group's offsets counts from their commits.
+    Mutant("expiry_forecast", "coalesce(empty_since_ts, commit_ts)", "commit_ts"),
+    # No group pauses.
+    Mutant(
+        "active_pauses",
+        "FILTER (WHERE pause_ms > 0)",
+        "FILTER (WHERE false)",
+        in_table="stale_group_candidates",
+    ),
+)
 
 
-def _without_ends_of_ownership(patch: pytest.MonkeyPatch) -> None:
-    """Ignore the ends of ownership."""
-    from pyspark.sql import functions as F
-
-    from coterie.pipeline.gold import partition_events
-
-    whole = partition_events._owners
-
-    def kept(ownership: DataFrame) -> DataFrame:
-        return whole(ownership).where(F.col("owner.member_id").isNotNull())
-
-    patch.setattr(partition_events, "_owners", kept)
-
-
-def _expiry_from_commits(patch: pytest.MonkeyPatch) -> None:
-    """Measure the age of an empty group's offsets from their commits."""
-    from pyspark.sql import functions as F
-
-    from coterie.pipeline.gold import expiry_forecast
-
-    patch.setattr(expiry_forecast, "_base_ts", lambda: F.col("commit_ts"))
-
-
-def _without_pauses(patch: pytest.MonkeyPatch) -> None:
-    """Remove the pauses of all groups."""
-    from pyspark.sql import functions as F
-
-    from coterie.pipeline.gold import stale_group_candidates as stale
-    from coterie.pipeline.gold.group_periods import longest_pauses
-
-    def without_pauses(periods: DataFrame, sessions: DataFrame) -> DataFrame:
-        nothing = F.lit(None).cast("bigint")
-        return longest_pauses(periods, sessions).withColumn("usual_gap_ms", nothing)
-
-    patch.setattr(stale, "longest_pauses", without_pauses)
-
-
-MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
-    "partition_end_samples": ("lag_history", _one_sample_a_day),
-    "lag_history": ("lag_history", _latest_of_all),
-    "group_status": ("group_status", _without_ends_of_ownership),
-    "expiry_forecast": ("expiry_forecast", _expiry_from_commits),
-    "stale_group_candidates": ("stale_group_candidates", _without_pauses),
-}
-
-
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_the_comparison_detects_a_mutant(
-    spark: SparkSession, week: Week, monkeypatch: pytest.MonkeyPatch, mutant: str
+    spark: SparkSession, week: Week, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    name, patch = MUTANTS[mutant]
-    patch(monkeypatch)
-    rows = _built(spark, week, name)
+    mutant.apply(monkeypatch)
+    rows = _built(spark, week, mutant.table)
     with pytest.raises(AssertionError):
-        _check(week, name, rows)
+        _check(week, mutant.table, rows)

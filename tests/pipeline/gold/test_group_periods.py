@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold.group_periods import GOLD, longest_pauses
-from coterie.pipeline.tables.gold_groups import GROUP_PERIODS, MEMBER_SESSIONS
-from coterie.pipeline.tables.gold_offsets import OFFSET_COMMIT_HISTORY
-from tests.pipeline.gold.memory_lake import MemoryLake
-from tests.pipeline.gold.rows import arrow, at, frame
+from coterie.pipeline.tables.all_tables import TABLES
+from tests.pipeline.gold.memory_lake import MemoryLake, build
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +40,8 @@ COMMITS = [
 def test_commits_less_than_an_hour_apart_are_one_period(
     spark: SparkSession, size: int
 ) -> None:
-    lake = MemoryLake(spark, [GOLD])
-    rows = arrow(OFFSET_COMMIT_HISTORY, COMMITS)
+    lake = MemoryLake(spark, ["group_periods"])
+    rows = arrow(TABLES["offset_commit_history"], COMMITS)
     for start in range(0, len(COMMITS), size):
         lake.run({"offset_commit_history": rows.slice(start, size)})
     assert [
@@ -61,8 +59,11 @@ def test_members_are_activity_in_a_pause_of_commits(spark: SparkSession) -> None
         {"group_id": "g", "from_ts": at(start), "to_ts": at(end), "commits": 2}
         for start, end in ((0, 10), (50, 60))
     ]
-    session = {"group_id": "g", "joined_ts": at(5), "left_ts": at(20)}
-    [row] = longest_pauses(
-        frame(spark, GROUP_PERIODS, periods), frame(spark, MEMBER_SESSIONS, [session])
-    ).collect()
-    assert (row["usual_gap_ms"], row["commits"]) == (30_000, 4)
+    tables: dict[str, list[dict[str, Any]]] = {
+        "current_groups": [{"group_id": "g"}],
+        "group_periods": periods,
+        "member_sessions": [{"group_id": "g", "joined_ts": at(5), "left_ts": at(20)}],
+    }
+    rows = {name: arrow(TABLES[name], each) for name, each in tables.items()}
+    [row] = build(spark, "stale_group_candidates", rows).to_pylist()
+    assert row["usual_gap_days"] == 30 / 86_400

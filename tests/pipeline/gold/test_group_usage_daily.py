@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold import current_offsets, offset_commit_history
-from coterie.pipeline.gold.group_usage_daily import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.tables.gold_groups import MEMBER_SESSIONS
-from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import arrow, at
 
@@ -21,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
-BUILDS = (current_offsets.GOLD, offset_commit_history.GOLD, GOLD)
+BUILDS = ("current_offsets", "offset_commit_history", "group_usage_daily")
+TABLE = TABLES["group_usage_daily"]
 HOUR = 3600
 _ZONE = "spark.sql.session.timeZone"
 DAY = 24 * HOUR
@@ -41,7 +40,7 @@ def _session(joined: float, left: float | None, member_id: str) -> dict[str, Any
 
 def _usage(lake: MemoryLake, *names: str) -> Usage:
     keys = ("day", "group_id", "topic")
-    rows = lake.tables[GOLD.table.name].to_pylist()
+    rows = lake.tables[TABLE.name].to_pylist()
     return {
         tuple(row[key] for key in keys): {name: row[name] for name in names}
         for row in rows
@@ -72,7 +71,9 @@ def test_a_day_with_new_rows_is_counted_again(spark: SparkSession) -> None:
     lake.run(
         {
             "offset_commits": arrow(OFFSET_COMMITS, first),
-            "member_sessions": arrow(MEMBER_SESSIONS, [_session(0, None, "a")]),
+            "member_sessions": arrow(
+                TABLES["member_sessions"], [_session(0, None, "a")]
+            ),
         }
     )
     then = [
@@ -94,12 +95,10 @@ def test_a_day_with_new_rows_is_counted_again(spark: SparkSession) -> None:
     lake.run(
         {
             "offset_commits": arrow(OFFSET_COMMITS, then),
-            "member_sessions": arrow(MEMBER_SESSIONS, sessions),
+            "member_sessions": arrow(TABLES["member_sessions"], sessions),
         }
     )
-    names = [
-        each.name for each in GOLD.table.columns if each.name not in GOLD.table.key
-    ]
+    names = [each.name for each in TABLE.columns if each.name not in TABLE.key]
     found = _usage(lake, *names)
     assert found.keys() == {(FIRST, "g", "t"), (FIRST, "h", "t"), (SECOND, "g", "t")}
     assert found[FIRST, "g", "t"] == {

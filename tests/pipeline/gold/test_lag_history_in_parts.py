@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.gold.lag_rows import LagRows, Row
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import at
@@ -92,7 +93,7 @@ def _time(minute: float) -> datetime:
 def _assert_equal(actual: MemoryLake, expected: MemoryLake) -> None:
     for name in NAMES:
         found, wanted = (lake.tables[name].to_pylist() for lake in (actual, expected))
-        keys = actual.golds[NAMES.index(name) + 1].table.key
+        keys = TABLES[name].key
         by_key: dict[Any, Row] = {tuple(each[k] for k in keys): each for each in wanted}
         for each in found:
             key = tuple(each[k] for k in keys)
@@ -108,12 +109,12 @@ def test_builds_of_parts_give_the_rows_of_one_build(spark: SparkSession) -> None
     bases = []
     for since, until in pairwise(minutes):
         parts.run(_part(story, _time(since), _time(until)).tables())
-        bases.append(parts.plans["group_windows"].start)
+        bases.append(parts.plans["group_windows"].base)
     last = _part(story, _time(minutes[-1]), _time(999))
     last.history += [each for each in story.history if each["group_id"] == "late"]
     parts.run(last.tables())
     # Late rows of the hour before midnight need the state at its beginning.
-    assert parts.plans["group_windows"].start == at(23 * 3_600)
+    assert parts.plans["group_windows"].base == at(23 * 3_600)
     assert bases[0] is None
     # An increment begins with its own minute, or with the last minute before.
     for base, since in zip(bases[1:], minutes[1:], strict=False):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold.newest_partition_ends import GOLD
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from tests.pipeline.gold.memory_lake import MemoryLake
 from tests.pipeline.gold.rows import START, arrow, at
 
@@ -36,7 +35,9 @@ SAMPLES = [
 
 def test_the_last_two_days_of_each_topic_id_are_kept(spark: SparkSession) -> None:
     rows = arrow(PARTITION_END_SAMPLES, SAMPLES)
-    lake = MemoryLake(spark, [GOLD]).run({"partition_end_samples": rows})
+    lake = MemoryLake(spark, ["newest_partition_ends"]).run(
+        {"partition_end_samples": rows}
+    )
     names = ("topic_id", "day_number", "high_watermark", "lowest_end", "queried_ts")
     first = int(START.timestamp()) // DAY_S
     assert [
@@ -55,8 +56,10 @@ def test_samples_may_arrive_one_by_one_in_any_order(
     spark: SparkSession, order: Any
 ) -> None:
     rows = arrow(PARTITION_END_SAMPLES, SAMPLES)
-    whole = MemoryLake(spark, [GOLD]).run({"partition_end_samples": rows})
-    lake = MemoryLake(spark, [GOLD])
+    whole = MemoryLake(spark, ["newest_partition_ends"]).run(
+        {"partition_end_samples": rows}
+    )
+    lake = MemoryLake(spark, ["newest_partition_ends"])
     for number in order:
         lake.run({"partition_end_samples": rows.slice(number, 1)})
     name = "newest_partition_ends"

@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from coterie.pipeline.gold.current_offsets import GOLD as CURRENT_OFFSETS_GOLD
-from coterie.pipeline.gold.offset_commit_history import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.tables.gold_groups import (
-    PARTITION_OWNERSHIP_HISTORY,
-)
-from coterie.pipeline.tables.silver import (
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.ingested import (
     CLASSIC_GROUP_RECORDS,
     CONSUMER_GROUP_RECORDS,
     LOG_GAPS,
@@ -72,7 +68,9 @@ class Log:
             "client_id": "c-1",
             "client_host": "/10.0.0.1",
         }
-        self.rows.setdefault(PARTITION_OWNERSHIP_HISTORY.name, []).append(about | more)
+        self.rows.setdefault(TABLES["partition_ownership_history"].name, []).append(
+            about | more
+        )
 
     def gap(self, offsets: int = 1) -> None:
         """Add a log gap."""
@@ -123,7 +121,7 @@ _TABLES = (
     CLASSIC_GROUP_RECORDS,
     CONSUMER_GROUP_RECORDS,
     LOG_GAPS,
-    PARTITION_OWNERSHIP_HISTORY,
+    TABLES["partition_ownership_history"],
 )
 
 
@@ -269,7 +267,7 @@ def built(spark: SparkSession) -> Built:
     settings = GoldSettings(retention_ms=RETENTION_S * 1000)
     parts = parts_of(log.tables(), [{0: 8}, {0: log.length * 2 // 3}])
     whole, in_parts = (
-        MemoryLake(spark, [CURRENT_OFFSETS_GOLD, GOLD], settings)
+        MemoryLake(spark, ["current_offsets", "offset_commit_history"], settings)
         for _ in ("whole", "in parts")
     )
     whole.run(log.tables())
@@ -283,7 +281,7 @@ def test_no_row_has_a_negative_offset(built: Built) -> None:
 
 
 def _by_offset(lake: MemoryLake) -> Expected:
-    rows = lake.tables[GOLD.table.name].to_pylist()
+    rows = lake.tables["offset_commit_history"].to_pylist()
     return {row["log_offset"]: row for row in rows}
 
 

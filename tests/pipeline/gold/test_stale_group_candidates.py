@@ -9,7 +9,8 @@ import pytest
 from coterie.operations.plan_files import Action, item_id_of
 from coterie.pipeline.gold.settings import GoldSettings, LogHead
 from coterie.pipeline.tables.all_tables import TABLES
-from tests.pipeline.gold.rows import at, frame
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -155,23 +156,11 @@ def _input_tables() -> InputTables:
 
 @pytest.fixture(scope="module")
 def candidates(spark: SparkSession) -> Candidates:
-    from coterie.pipeline.gold.group_periods import group_periods
-    from coterie.pipeline.gold.newest_partition_ends import newest_partition_ends
-    from coterie.pipeline.gold.stale_group_candidates import (
-        INPUTS,
-        stale_group_candidates,
-    )
-
     rows = _input_tables().rows
-    given = {each: frame(spark, TABLES[each], rows.get(each, [])) for each in TABLES}
-    history, samples = given["offset_commit_history"], given["partition_end_samples"]
-    tables = {name: given[name] for name in INPUTS} | {
-        "group_periods": group_periods(given["group_periods"], history),
-        "newest_partition_ends": newest_partition_ends(
-            given["newest_partition_ends"], samples
-        ).drop("newest", "newest_day"),
-    }
-    built = stale_group_candidates(tables, SETTINGS).toArrow().to_pylist()
+    names = ("group_periods", "newest_partition_ends", "stale_group_candidates")
+    lake = MemoryLake(spark, names, SETTINGS)
+    lake.run({name: arrow(TABLES[name], each) for name, each in rows.items()})
+    built = lake.tables["stale_group_candidates"].to_pylist()
     assert len(built) == len(rows["current_groups"])
     return {row["group_id"]: row for row in built}
 

@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold import (
-    current_groups,
-    current_offsets,
-    group_history,
-    topic_names,
-)
 from coterie.pipeline.gold.groups.record import (
     CURRENT_MEMBER,
     GROUP_EPOCH,
     PARTITION_METADATA,
 )
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.silver import (
+from coterie.pipeline.tables.ingested import (
     CONSUMER_GROUP_RECORDS,
     OFFSET_COMMITS,
+    PARTITION_END_SAMPLES,
     TOMBSTONES,
 )
 from tests.pipeline.gold.memory_lake import MemoryLake
@@ -32,12 +26,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 GOLDS = (
-    topic_names.GOLD,
-    group_history.GOLD,
-    current_groups.ACTIVITY,
-    *group_history.TABLES_OF_KINDS,
-    current_offsets.GOLD,
-    current_groups.GOLD,
+    "topic_names",
+    "group_history",
+    "group_activity",
+    "partition_ownership_history",
+    "current_offsets",
+    "current_groups",
 )
 ORDERS = "0d" * 16
 AUDIT = "a0" * 16
@@ -114,7 +108,7 @@ def test_samples_and_records_of_metadata_name_topics(spark: SparkSession) -> Non
     place = {"log_partition": 0, "group_id": "g", "record_type": PARTITION_METADATA}
     metadata = arrow(CONSUMER_GROUP_RECORDS, [{**place, "topics_metadata": [entry]}])
     sample = {"topic": "audit", "topic_id": AUDIT, "sample_ts": at(1)}
-    lake = MemoryLake(spark, (topic_names.GOLD,))
+    lake = MemoryLake(spark, ["topic_names"])
     lake.run({"consumer_group_records": metadata})
     lake.run({"partition_end_samples": arrow(PARTITION_END_SAMPLES, [sample] * 2)})
     lake.run({"partition_end_samples": arrow(PARTITION_END_SAMPLES, [sample])})

@@ -4,25 +4,22 @@ written from the truth and from shards that loaded the log."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.all_tables import TABLES
-from coterie.pipeline.tables.spark import conform
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.broker.coordinator.shard_driver import ShardDriver
 from tests.pipeline.gold.expiry_truth import loaded
 from tests.pipeline.gold.generated_silver import timestamp
 from tests.pipeline.gold.lag_truth import Truth, truth_of
-from tests.pipeline.gold.rows import frame
+from tests.pipeline.gold.memory_lake import Tables
+from tests.pipeline.gold.rows import arrow
 from tests.pipeline.gold.shard_tables import Rows, all_tables_of
 from tests.testing.log_generator.generated_log import read_truth as lines_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 AS_OF_MS: Final = 1_767_225_600_000 + int(4.4 * 24 * 3_600_000)
 """A time in the second pause of the group that works every few days."""
@@ -103,25 +100,11 @@ class Week:
             for each in lines_of(self.folder, "groups")
         }
 
-    def frame(self, spark: SparkSession, name: str) -> DataFrame:
-        """Return a table as a data frame; it is empty when the week has no rows for
-        it."""
-        from coterie.pipeline.gold.group_periods import group_periods
-        from coterie.pipeline.gold.newest_partition_ends import newest_partition_ends
-
-        if name == "partition_end_samples":
-            samples = read_samples(self.folder / "truth" / "ends.jsonl")
-            return spark.createDataFrame(pa.concat_tables(samples))
-        if name == "newest_partition_ends":
-            newest = newest_partition_ends(
-                frame(spark, TABLES[name], []),
-                self.frame(spark, "partition_end_samples"),
-            )
-            return conform(newest, TABLES[name])
-        if name == "group_periods":
-            history = self.frame(spark, "offset_commit_history")
-            return group_periods(frame(spark, TABLES[name], []), history)
-        return frame(spark, TABLES[name], self.rows.get(name, []))
+    def tables(self) -> Tables:
+        """Return the tables in memory; those without a row are missing."""
+        samples = read_samples(self.folder / "truth" / "ends.jsonl")
+        rows = {name: arrow(TABLES[name], each) for name, each in self.rows.items()}
+        return rows | {"partition_end_samples": pa.concat_tables(samples)}
 
 
 def _commits(folder: Path) -> list[dict[str, Any]]:

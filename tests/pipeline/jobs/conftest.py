@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.jobs.run import run_once
+from coterie.pipeline.tables.all_tables import GOLD
 from tests.pipeline.jobs.lakes import job, log
 
 if TYPE_CHECKING:
@@ -26,5 +26,5 @@ def whole(
     """A lake made by one run."""
     run = job(tmp_path_factory.mktemp("whole") / "lake", log, spark)
     done = run_once(run)
-    assert list(done.built) == [each.table.name for each in GOLD]
+    assert list(done.built) == list(GOLD)
     return run.lake

@@ -52,7 +52,7 @@ def job(
     tables."""
     source = open_source(str(log))
     return Job(
-        spark=spark,  # type: ignore[arg-type]
+        start_spark=lambda: spark,  # type: ignore[arg-type, return-value]
         lake=lake_at(lake, source),
         source=source,
         samples=log / "truth" / "ends.jsonl",

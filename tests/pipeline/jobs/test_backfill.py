@@ -14,7 +14,7 @@ from coterie.pipeline.jobs.backfill import backfill
 from coterie.pipeline.jobs.run import read_log
 from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.sources.source import OffsetRange, Rows
-from coterie.pipeline.tables.silver import QUARANTINE
+from coterie.pipeline.tables.ingested import QUARANTINE
 from tests.pipeline.jobs.lakes import job, tables_of
 
 pytestmark = pytest.mark.slow

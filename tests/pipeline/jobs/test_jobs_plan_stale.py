@@ -20,12 +20,11 @@ from coterie.client import GroupMember
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
-from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
+from coterie.pipeline.tables.all_tables import GOLD, Query
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS, WAIT_S
@@ -106,7 +105,7 @@ def _run(address: str, folder: Path, spark: SparkSession) -> None:
     lake = Lake.open_or_create(folder, source.describe(), cluster_id)
     run_once(
         Job(
-            spark=spark,
+            start_spark=lambda: spark,
             lake=lake,
             source=source,
             settings=NO_GUARD_TIME,
@@ -116,13 +115,13 @@ def _run(address: str, folder: Path, spark: SparkSession) -> None:
     )
 
 
-def _needed(name: str) -> list[GoldTable]:
+def _needed(name: str) -> list[Query]:
     """Return a gold table and its inputs in build order."""
     needed = {name}
-    for gold in reversed(GOLD):
-        if gold.table.name in needed:
-            needed |= {*gold.inputs}
-    return [gold for gold in GOLD if gold.table.name in needed]
+    for each in reversed(GOLD):
+        if each in needed:
+            needed |= GOLD[each].inputs
+    return [query for each, query in GOLD.items() if each in needed]
 
 
 async def _apply_while(address: str, plan: Path) -> None:

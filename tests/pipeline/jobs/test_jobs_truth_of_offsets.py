@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
-from coterie.pipeline.gold import (
-    coordinator_load,
-    current_offsets,
-    data_quality,
-    group_usage_daily,
-    offset_commit_history,
-)
-from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.gold.generated_silver import GeneratedSilver
-from tests.pipeline.gold.memory_lake import MemoryInputs, Tables, arrow_of
+from tests.pipeline.gold.memory_lake import Tables, build
+from tests.pipeline.gold.mutants import Mutant
 from tests.pipeline.gold.offset_truth import (
     check_actors,
     check_causes,
@@ -31,7 +23,7 @@ from tests.pipeline.gold.offset_truth import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
     from coterie.pipeline.lake.lake import Lake
 
@@ -66,75 +58,43 @@ def test_a_run_builds_tables_that_match_the_generated_truth(
     check(built, story)
 
 
-def _without_tombstones(*frames: Any) -> Any:
-    return last_positions(*frames[:-1])
-
-
-last_positions = current_offsets._last_positions
-
-
-def _never_owner() -> Column:
-    return F.lit("member")
-
-
-def _rewind_is_forward() -> Column:
-    return F.when(F.col("committed_offset").isNull(), "tombstone").otherwise("forward")
-
-
-def _everything_expires(_: int) -> Column:
-    return F.lit(True)
-
-
-def _days_begin_at_noon(time: Any) -> Column:
-    return F.floor((F.unix_seconds(time) + 43_200) / 86_400).cast("int")
-
-
-def _counts_twice() -> Column:
-    return F.lit(2).cast("bigint")
-
-
-def _smallest_groups(commits: Any) -> Any:
-    of_groups = commits.groupBy("log_partition", "group_id").agg(
-        F.count("*").alias("commits")
-    )
-    top = F.min(F.struct("commits", "group_id")).alias("top")
-    return of_groups.groupBy("log_partition").agg(top)
-
-
-class Mutant(NamedTuple):
-    """A module, the wrong function in it, and the check that detects it."""
-
-    module: Any
-    name: str
-    replacement: Callable[..., Any]
-    detected_by: Check
-
-
-MUTANTS = (
-    Mutant(
-        current_offsets, "_last_positions", _without_tombstones, check_current_offsets
+MUTANTS: tuple[tuple[Mutant, Check], ...] = (
+    (
+        Mutant("current_offsets", "WHERE topic IS NOT NULL", "WHERE false"),
+        check_current_offsets,
     ),
-    Mutant(offset_commit_history, "_direction", _rewind_is_forward, check_changes),
-    Mutant(offset_commit_history, "_actor", _never_owner, check_actors),
-    Mutant(offset_commit_history, "_is_expired", _everything_expires, check_causes),
-    Mutant(group_usage_daily, "_day_number", _days_begin_at_noon, check_usage),
-    Mutant(data_quality, "_one", _counts_twice, check_quality),
-    Mutant(coordinator_load, "_top_groups", _smallest_groups, check_load),
+    (Mutant("offset_commit_history", "THEN 'rewind'", "THEN 'forward'"), check_changes),
+    (Mutant("offset_commit_history", "THEN 'owner'", "THEN 'member'"), check_actors),
+    (Mutant("offset_commit_history", "WHEN is_expired", "WHEN true"), check_causes),
+    # Days begin at noon.
+    (
+        Mutant(
+            "group_usage_daily",
+            "unix_seconds(at_ts) / 86400",
+            "(unix_seconds(at_ts) + 43200) / 86400",
+        ),
+        check_usage,
+    ),
+    (Mutant("data_quality", "count(*)", "2 * count(*)"), check_quality),
+    # The smallest groups.
+    (
+        Mutant("coordinator_load", "max(struct(commits", "min(struct(commits"),
+        check_load,
+    ),
 )
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+@pytest.mark.parametrize(("mutant", "check"), MUTANTS)
 def test_the_checks_detect_a_wrong_table(
     built: dict[str, Any],
     story: GeneratedSilver,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     mutant: Mutant,
+    check: Check,
 ) -> None:
-    monkeypatch.setattr(mutant.module, mutant.name, mutant.replacement)
-    gold = mutant.module.GOLD
-    rest = {name: rows for name, rows in built.items() if name != gold.table.name}
-    inputs = MemoryInputs(spark, GoldSettings(), gold, rest, rest, {})
-    broken = arrow_of(gold.rows(inputs), gold)
+    mutant.apply(monkeypatch)
+    rest = {name: rows for name, rows in built.items() if name != mutant.table}
+    broken = build(spark, mutant.table, rest)
     with pytest.raises(AssertionError):
-        mutant.detected_by({**rest, gold.table.name: broken}, story)
+        check({**rest, mutant.table: broken}, story)

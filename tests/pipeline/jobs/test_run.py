@@ -14,9 +14,9 @@ import pytest
 from coterie.cli import main as cli
 from coterie.cli.pipeline import run as command
 from coterie.errors import LogError
-from coterie.pipeline.gold.all_gold import GOLD
+from coterie.pipeline.gold.select import TableInputs, select
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.jobs import refresh as refresh_module
 from coterie.pipeline.jobs.refresh import refresh
 from coterie.pipeline.jobs.run import (
     FollowIntervals,
@@ -26,7 +26,8 @@ from coterie.pipeline.jobs.run import (
     run_once,
 )
 from coterie.pipeline.jobs.samples import TakenSamples
-from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
+from coterie.pipeline.tables.all_tables import GOLD, Query
+from coterie.pipeline.tables.ingested import LOG_GAPS, TOMBSTONES
 from coterie.pipeline.tables.table import Layer
 from tests.pipeline.jobs.lakes import job, tables_of
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from coterie.pipeline.lake.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
-NAMES = [each.table.name for each in GOLD]
+NAMES = list(GOLD)
 KILLED = -9
 FOLLOWED = ("current_offsets", "data_quality")
 
@@ -68,35 +69,35 @@ def test_sparks_workers_write_the_same_rows_as_this_process(
     assert tables_of(one.lake, names) == tables_of(whole, names)
 
 
-def _new_tombstones(inputs: TableInputs) -> DataFrame:
-    """Return a row for each new tombstone."""
-    return inputs.new(TOMBSTONES.name).selectExpr(
-        "log_partition",
-        "log_offset as from_offset",
-        "log_offset as until_offset",
-        f"'{inputs.settings.retention_ms}' as reason",
-    )
+NEW_TOMBSTONES = """
+SELECT log_partition, log_offset AS from_offset, log_offset AS until_offset,
+  string(:retention_ms) AS reason
+FROM {new_tombstones}
+"""
 
 
 def test_an_append_only_table_is_extended_until_settings_change(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     table = replace(LOG_GAPS, name="coordinator_load", layer=Layer.GOLD)
-    chosen = (GoldTable(table, (TOMBSTONES.name,), _new_tombstones, appends=True),)
+    options = {"merge": "append"}
+    chosen = (Query("coordinator_load", NEW_TOMBSTONES, table, options),)
     one = job(tmp_path / "lake", log, spark, gold=chosen, max_records=2_000)
     read_log(one)
-    assert refresh(spark, one.lake, GoldSettings(), chosen) == ["coordinator_load"]
+    assert refresh(lambda: spark, one.lake, GoldSettings(), chosen) == [
+        "coordinator_load"
+    ]
     first = one.lake.files("coordinator_load")
     assert sum(file.rows for file in first) == one.lake.version.of(TOMBSTONES.name).rows
-    assert refresh(spark, one.lake, GoldSettings(), chosen) == []
+    assert refresh(lambda: spark, one.lake, GoldSettings(), chosen) == []
     one.max_records = None
     read_log(one)
-    refresh(spark, one.lake, GoldSettings(), chosen)
+    refresh(lambda: spark, one.lake, GoldSettings(), chosen)
     second = one.lake.files("coordinator_load")
     assert second[: len(first)] == first
     assert one.lake.rows("coordinator_load") == whole.version.of(TOMBSTONES.name).rows
     other = GoldSettings(retention_ms=1)
-    assert refresh(spark, one.lake, other, chosen) == ["coordinator_load"]
+    assert refresh(lambda: spark, one.lake, other, chosen) == ["coordinator_load"]
     assert not set(one.lake.files("coordinator_load")) & set(second)
     assert one.lake.rows("coordinator_load") == sum(file.rows for file in second)
 
@@ -104,7 +105,7 @@ def test_an_append_only_table_is_extended_until_settings_change(
 def test_follow_refreshes_fast_tables_at_each_step_and_all_at_the_end(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    some = tuple(each for each in GOLD if each.table.name in FOLLOWED)
+    some = tuple(GOLD[name] for name in FOLLOWED)
     one = job(tmp_path / "lake", log, spark, gold=some)
     steps = count()
     slept: list[float] = []
@@ -130,7 +131,7 @@ def test_follow_refreshes_fast_tables_at_each_step_and_all_at_the_end(
 def test_follow_refreshes_all_tables_in_the_background(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    some = tuple(each for each in GOLD if each.table.name in FOLLOWED)
+    some = tuple(GOLD[name] for name in FOLLOWED)
     one = job(tmp_path / "lake", log, spark, gold=some, max_records=700)
     intervals = FollowIntervals(gold_s=0, clock=lambda: 0.0, sleep=lambda _: None)
     number = whole.rows("records")
@@ -143,18 +144,18 @@ def test_follow_refreshes_all_tables_in_the_background(
 
 
 def test_an_error_of_the_background_refresh_ends_follow(
-    log: Path, spark: SparkSession, tmp_path: Path
+    log: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quality = next(each for each in GOLD if each.table.name == "data_quality")
     builds = count()
 
-    def fail_second(inputs: TableInputs) -> DataFrame:
+    def fail_second(query: Query, inputs: TableInputs) -> DataFrame:
         if next(builds):
             raise LogError("disk failure")
-        return quality.select(inputs)
+        return select(query, inputs)
 
-    failing = replace(quality, select=fail_second)
-    one = job(tmp_path / "lake", log, spark, gold=(failing,), max_records=700)
+    monkeypatch.setattr(refresh_module, "select", fail_second)
+    quality = GOLD["data_quality"]
+    one = job(tmp_path / "lake", log, spark, gold=(quality,), max_records=700)
     intervals = FollowIntervals(gold_s=0, clock=lambda: 0.0, sleep=lambda _: None)
     with pytest.raises(LogError, match="disk failure"):
         follow(one, intervals, lambda: False)

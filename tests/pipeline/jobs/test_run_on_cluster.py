@@ -10,14 +10,9 @@ import pytest
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
-from coterie.pipeline.gold import (
-    group_history,
-    lag_history,
-    offset_commit_history,
-    topic_names,
-)
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.sources.source import open_source
+from coterie.pipeline.tables.all_tables import GOLD
 from coterie.types import TopicPartition
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
@@ -30,12 +25,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 BY_NAME = 12
-GOLDS = (
-    topic_names.GOLD,
-    group_history.GOLD,
-    *group_history.TABLES_OF_KINDS,
-    offset_commit_history.GOLD,
-    lag_history.GOLD,
+GOLDS = tuple(
+    GOLD[name]
+    for name in (
+        "topic_names",
+        "group_history",
+        "partition_ownership_history",
+        "offset_commit_history",
+        "lag_history",
+    )
 )
 T0 = TopicPartition("t", 0)
 
@@ -47,7 +45,7 @@ def test_the_lag_of_an_idle_topic_is_that_of_the_newest_commit(
         address = "{}:{}".format(*server.addresses[0])
         source = open_source(f"kafka:{address}")
         job = Job(
-            spark=spark,
+            start_spark=lambda: spark,
             lake=lake_at(tmp_path / "lake", source),
             source=source,
             limits=IN_PROCESS,

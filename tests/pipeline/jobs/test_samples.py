@@ -15,7 +15,7 @@ import pytest
 from coterie.pipeline.jobs.samples import TakenSamples, add_samples, take_samples
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 
 NAME = PARTITION_END_SAMPLES.name
 START = datetime(2026, 11, 1, tzinfo=UTC)

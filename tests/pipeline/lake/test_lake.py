@@ -22,7 +22,7 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.manifest import Change, Version, decode, path_of
 from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.tables.all_tables import TABLES
-from coterie.pipeline.tables.silver import LOG_GAPS
+from coterie.pipeline.tables.ingested import LOG_GAPS
 from tests.pipeline.lakes import commit_rows
 
 FILE_SCHEMA = TABLES["offset_commits"].file_schema

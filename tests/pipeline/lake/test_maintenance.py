@@ -17,7 +17,7 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.maintenance import TAIL_FILES, maintain, vacuum
 from coterie.pipeline.lake.manifest import TableState, list_versions
 from coterie.pipeline.lake.writer import TableWriter
-from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS
 
 pytestmark = pytest.mark.slow
 START = datetime(2026, 11, 20, tzinfo=UTC)

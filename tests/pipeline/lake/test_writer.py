@@ -14,8 +14,7 @@ from coterie.pipeline.lake import writer as writer_module
 from coterie.pipeline.lake.delta import NO_DAY, folder_of
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.lake.writer import TableWriter
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.silver import TOMBSTONES
+from coterie.pipeline.tables.ingested import RECORDS, TOMBSTONES
 from coterie.pipeline.tables.table import DAY
 
 DAY_US = 86_400 * 1_000_000

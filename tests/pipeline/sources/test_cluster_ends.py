@@ -10,7 +10,7 @@ from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.topics import NewTopic
 from coterie.client.cluster import Cluster
 from coterie.pipeline.sources.cluster import sample_cluster
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS

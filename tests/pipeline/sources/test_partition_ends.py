@@ -10,7 +10,7 @@ import pytest
 
 from coterie.errors import SettingError
 from coterie.pipeline.sources.partition_ends import read_samples
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 
 LINE = {
     "topic": "t",

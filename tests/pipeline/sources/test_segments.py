@@ -16,8 +16,7 @@ from coterie.pipeline.sources.row_builder import BatchRun
 from coterie.pipeline.sources.segment_files import LogFile, LogFiles
 from coterie.pipeline.sources.segments import SegmentSource, open_segments
 from coterie.pipeline.sources.source import OffsetRange, open_source
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
+from coterie.pipeline.tables.ingested import LOG_GAPS, QUARANTINE, RECORDS
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.pipeline.codec.golden import GOLDEN
 from tests.pipeline.sources.logs import (

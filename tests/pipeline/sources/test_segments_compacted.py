@@ -9,7 +9,7 @@ import pytest
 
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.sources.segments import open_segments
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 from coterie.testing.log_generator.generate import (
     GeneratorOptions,
     generate,

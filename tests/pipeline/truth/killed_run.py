@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.jobs.ingest import StepLimits
 from coterie.pipeline.jobs.run import Job, read_log, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.manifest import Version
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.spark_session import Engine, start_session
+from coterie.pipeline.tables.all_tables import GOLD
 from tests.pipeline.conftest import SMALL_JOBS
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def job_of(lake: Path, source: str, spark: SparkSession | None, **more: Any) -> 
     """Return a job that builds `current_offsets` only, and reads without Spark."""
     opened = open_source(source)
     return Job(
-        spark=cast(Any, spark),
+        start_spark=lambda: cast(Any, spark),
         lake=Lake.open_or_create(lake, opened.describe()),
         source=opened,
-        gold=tuple(each for each in GOLD if each.table.name == CURRENT_OFFSETS),
+        gold=(GOLD[CURRENT_OFFSETS],),
         limits=StepLimits(in_process_below=2**60),
         **more,
     )

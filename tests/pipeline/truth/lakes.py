@@ -52,7 +52,7 @@ class Lakes:
         source = open_source(self.sources[kind])
         identity = getattr(source, "cluster_id", lambda: None)()
         lake = Lake.open_or_create(self.folder / kind, source.describe(), identity)
-        run_once(Job(spark=self.spark, lake=lake, source=source))
+        run_once(Job(start_spark=lambda: self.spark, lake=lake, source=source))
 
     def run_first_parts(self) -> None:
         """Run the lakes that are made in two runs on the log as it is now."""

@@ -184,7 +184,8 @@ def step_limits(engine: Engine) -> StepLimits:
 
 
 def start_spark(engine: Engine) -> SparkSession:
-    """Start Spark, which takes some seconds; show a message at a terminal."""
+    """Start Spark, which takes some seconds, or return the running session; show a
+    message at a terminal."""
     from coterie.pipeline.spark_session import start_session
 
     if sys.stderr.isatty():

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -153,7 +154,7 @@ def _run(options: argparse.Namespace) -> int:
     known = _unreadable_parts(lake)
     with ProgressDisplay() as progress:
         job = Job(
-            spark=start_spark(engine),
+            start_spark=partial(start_spark, engine),
             lake=lake,
             source=source,
             settings=_with_retention(settings, options, lake, source),
@@ -263,7 +264,7 @@ def _backfill(options: argparse.Namespace) -> int:
     lake = Lake.open_to_write(options.lake)
     with ProgressDisplay() as progress:
         job = Job(
-            spark=start_spark(engine),
+            start_spark=partial(start_spark, engine),
             lake=lake,
             source=BronzeSource(str(lake.storage)),
             settings=_with_retention(settings, options, lake),

@@ -23,7 +23,7 @@ from coterie.pipeline.codec.row_decoder import (
     decode_rows,
     visible_rows,
 )
-from coterie.pipeline.tables.silver import OFFSET_COMMITS, TOMBSTONES
+from coterie.pipeline.tables.ingested import OFFSET_COMMITS, TOMBSTONES
 from coterie.pipeline.tables.table import TIME, TIME_MS_MAX, Table
 from coterie.wire.schema import ZERO_UUID
 

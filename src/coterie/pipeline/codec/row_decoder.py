@@ -30,14 +30,15 @@ from coterie.broker.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.pipeline.tables.silver import (
+from coterie.pipeline.tables.ingested import (
     CLASSIC_GROUP_RECORDS,
     CONSUMER_GROUP_RECORDS,
     OFFSET_COMMITS,
     QUARANTINE,
+    RECORD_COLUMNS,
     TOMBSTONES,
 )
-from coterie.pipeline.tables.table import RECORD_COLUMNS, TIME_MS_MAX, Table
+from coterie.pipeline.tables.table import TIME_MS_MAX, Table
 from coterie.records import CONSUMER, Unreadable, decode, decode_embedded
 from coterie.wire import messages as m
 from coterie.wire.schema import ZERO_UUID, Message

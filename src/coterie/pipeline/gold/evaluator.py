@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from coterie.pipeline.gold.settings import BurrowRules
+from coterie.pipeline.gold.plans import Plan
+from coterie.pipeline.gold.settings import BurrowRules, GoldSettings
 from coterie.pipeline.gold.verdict import (
     BURROW_CODES,
     GROUP_VERDICTS,
@@ -33,7 +34,7 @@ from coterie.pipeline.gold.verdict import (
     group_effect,
     group_verdict,
 )
-from coterie.pipeline.tables.gold_groups import GROUP_STATUS, GROUP_WINDOWS
+from coterie.pipeline.tables.all_tables import GOLD
 
 # Kinds of events.
 WINDOW: Final = 0
@@ -43,10 +44,10 @@ SAMPLE: Final = 3
 # Kinds of rows in group_windows.
 STATUS: Final = "status"
 STATE: Final = "window"
-_SCHEMA: Final = pa.schema([(each.name, each.type) for each in GROUP_WINDOWS.columns])
+_SCHEMA: Final = GOLD["group_windows"].declared.file_schema
 _MINUTE_MS: Final = 60_000
 _BATCH_ROWS: Final = 10_000
-_NAMES: Final = ["kind", *(column.name for column in GROUP_STATUS.columns)]
+_NAMES: Final = ["kind", *GOLD["group_status"].declared.schema.names]
 Partition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
@@ -81,14 +82,6 @@ class Event(NamedTuple):
     """The last ends of this life up to the last sample before the beginning."""
     state: bytes | None = None
     """State only. Without a topic there is none: the group had members."""
-
-
-class EvaluationTimes(NamedTuple):
-    """The beginning of an evaluation, and the times of the states that it returns."""
-
-    base_ms: int | None
-    """None for the first event."""
-    cuts_ms: tuple[int, ...]
 
 
 class Status(NamedTuple):
@@ -279,19 +272,22 @@ def _is_about_same_topic(event: Event, sample: Event) -> bool:
 
 
 def status_batches(
-    rules: BurrowRules, times: EvaluationTimes, batches: Iterable[Any]
+    settings: GoldSettings, plan: Plan, batches: Iterable[Any]
 ) -> Iterator[Any]:
     """Yield batches of group_windows rows from batches of events: rows of group_status,
-    and states."""
-    group = _Group("", rules, EvaluationTimes(None, ()))
+    and states at the cuts."""
+    rules = settings.burrow
+    cuts_ms = [round(cut.timestamp() * 1_000) for cut in plan.cuts]
+    group = _Group("", rules, ())
     rows: list[tuple[Any, ...]] = []
     states: list[dict[str, Any]] = []
     for batch in batches:
-        for event in map(Event, *(column.to_pylist() for column in batch.columns)):
+        columns = batch.select([*Event._fields]).columns
+        for event in map(Event, *(column.to_pylist() for column in columns)):
             if event.group_id != group.group_id:
                 rows += group.rows_until(None)
                 states += group.states_until(None)
-                group = _Group(event.group_id, rules, times)
+                group = _Group(event.group_id, rules, cuts_ms)
             rows += group.rows_until(event.at_ms)
             states += group.states_until(event.at_ms)
             group.apply(event)
@@ -307,11 +303,11 @@ class _Group:
     """The state of the partitions of one group."""
 
     def __init__(
-        self, group_id: str, rules: BurrowRules, times: EvaluationTimes
+        self, group_id: str, rules: BurrowRules, cuts_ms: Iterable[int]
     ) -> None:
         self.group_id = group_id
         self._rules = rules
-        self._cuts_ms = deque(times.cuts_ms)
+        self._cuts_ms = deque(cuts_ms)
         self._windows: dict[Partition, PartitionWindow] = {}
         self._has_members = False
         self._due_ms: int | None = None
@@ -423,7 +419,7 @@ def _batches(
         pa.array(values[each.name], each.type)
         if each.name in values
         else pa.nulls(len(rows), each.type)
-        for each in GROUP_WINDOWS.columns
+        for each in _SCHEMA
     ]
     yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
     yield pa.RecordBatch.from_pylist(states, schema=_SCHEMA)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from coterie.pipeline.tables.table import TIME_MS_MAX
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -89,3 +93,18 @@ class GoldSettings:
         "(?i)(^|[._-])(test|tmp|temp|dev|debug|demo|scratch|console-consumer)([._-]|$)"
     )
     """Regular expression for names of test groups."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings by the names that queries use."""
+        wildcards = {"*": ".*", "?": "."}
+        kept = (
+            "".join(wildcards.get(each) or re.escape(each) for each in name)
+            for name in self.keep
+        )
+        return vars(self) | {
+            "heads": json.dumps([head._asdict() for head in self.heads]),
+            "intervals": self.burrow.intervals,
+            # Without a name, nothing matches.
+            "kept_names": "|".join(f"^({each})$" for each in kept) or "(?!)",
+            "time_ms_max": TIME_MS_MAX,
+        }

@@ -24,8 +24,7 @@ from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
 from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
+from coterie.pipeline.tables.ingested import LOG_GAPS, QUARANTINE, RECORDS
 
 if TYPE_CHECKING:
     from coterie.pipeline.jobs.run import Job
@@ -90,7 +89,7 @@ def backfill(job: Job) -> tuple[str, ...]:
         for part in split(ranges, job.limits.tasks)
     ]
     is_small = lake.rows(RECORDS.name) < job.limits.in_process_below
-    ingested = run_tasks(None if is_small else job.spark, tasks)
+    ingested = run_tasks(None if is_small else job.start_spark, tasks)
     files = dict(ingested.files)
     # Bronze does not have the quarantined bytes that are not records.
     quarantined = _copy_quarantined_bytes(lake, step)
@@ -109,7 +108,7 @@ def backfill(job: Job) -> tuple[str, ...]:
         return msgspec.structs.replace(version, tables=tables, moved=step)
 
     lake.commit(changes, update)
-    return tuple(refresh(job.spark, lake, job.settings, job.gold, job.progress))
+    return tuple(refresh(job.start_spark, lake, job.settings, job.gold, job.progress))
 
 
 def _copy_quarantined_bytes(lake: Lake, step: int) -> tuple[DataFile, ...]:

@@ -33,14 +33,12 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Source
 from coterie.pipeline.tables.all_tables import of_layer
-from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS, CURRENT_MEMBERS
-from coterie.pipeline.tables.gold_offsets import CURRENT_OFFSETS
 from coterie.pipeline.tables.table import Layer
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 Row = Mapping[str, Any]
-_COMPARED_TABLES: Final = (CURRENT_GROUPS, CURRENT_MEMBERS, CURRENT_OFFSETS)
+_COMPARED_TABLES: Final = ("current_groups", "current_members", "current_offsets")
 _COMPARED_TYPES: Final = {None, GroupType.CLASSIC, GroupType.CONSUMER}
 """None: a broker that does not report types has no groups of other types."""
 _UNLOGGED_STATES: Final = frozenset(
@@ -128,15 +126,15 @@ def read_lake_rows(lake: Lake) -> LakeRows:
         (version.of(table.name).changed for table in of_layer(Layer.SILVER)),
         default=0,
     )
-    for table in _COMPARED_TABLES:
-        if version.of(table.name).through < newest:
+    for name in _COMPARED_TABLES:
+        if version.of(name).through < newest:
             raise SettingError(
-                f"{table.name} of {lake.storage} is older than the ingested records:"
+                f"{name} of {lake.storage} is older than the ingested records:"
                 f" run coterie pipeline run --from {lake.identity.source} --to "
                 f"{lake.storage} to update it"
             )
     groups, members, offsets = (
-        lake.read(table.name).to_pylist() for table in _COMPARED_TABLES
+        lake.read(name).to_pylist() for name in _COMPARED_TABLES
     )
     return LakeRows(groups=groups, members=members, offsets=offsets)
 

@@ -11,7 +11,7 @@ Rows do not pass through the JVM: Spark only distributes the tasks.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,9 +30,12 @@ from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.planning import backlog, plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Source
 from coterie.pipeline.tables.all_tables import TABLES, of_layer
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
+from coterie.pipeline.tables.ingested import (
+    LOG_GAPS,
+    PARTITION_END_SAMPLES,
+    QUARANTINE,
+    RECORDS,
+)
 from coterie.pipeline.tables.table import Layer
 
 if TYPE_CHECKING:
@@ -90,7 +93,7 @@ def read_heads(lake: Lake, source: Source) -> Mapping[int, Head]:
 
 
 def ingest_step(
-    spark: SparkSession,
+    start_spark: Callable[[], SparkSession],
     lake: Lake,
     source: Source,
     heads: Mapping[int, Head],
@@ -106,7 +109,7 @@ def ingest_step(
     step, where = lake.next_step(), str(lake.storage)
     tasks = [Task(source, where, step, part) for part in split(ranges, limits.tasks)]
     is_small = sum(backlog(heads, positions).values()) < limits.in_process_below
-    ingested = run_tasks(None if is_small else spark, tasks)
+    ingested = run_tasks(None if is_small else start_spark, tasks)
     clocks = _new_clocks(lake.version, ingested)
     new_heads = _new_heads(lake.version, heads, ranges, clocks)
     if new_heads != lake.version.heads or ingested.files:
@@ -135,16 +138,16 @@ def split(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[OffsetRange, 
     return [tuple(part) for part in parts]
 
 
-def run_tasks(spark: SparkSession | None, tasks: Sequence[Task]) -> IngestedFiles:
+def run_tasks(
+    start_spark: Callable[[], SparkSession] | None, tasks: Sequence[Task]
+) -> IngestedFiles:
     """Run tasks on Spark, or in this process. Raises LogError when a task failed."""
-    if spark is None:
+    if start_spark is None or not tasks:
         return _merge_reports(map(run_task, tasks))
-    return _merge_reports(_run_on_spark(spark, tasks))
+    return _merge_reports(_run_on_spark(start_spark(), tasks))
 
 
 def _run_on_spark(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[TaskReport]:
-    if not tasks:
-        return
     pickled = pa.array([pickle.dumps(task) for task in tasks], pa.binary())
     frame = spark.createDataFrame(pa.table({"task": pickled}))
     for row in frame.mapInArrow(_run_pickled, _REPORT_SCHEMA).collect():
@@ -218,8 +221,6 @@ def _next_version(
     """Return the version after a step."""
     now_us = current_time_us(clocks.values())
     now_ts = None if now_us is None else _EPOCH + timedelta(microseconds=now_us)
-    if not version.clocks and version.as_of_ts is not None:  # a converted lake
-        now_ts = max(version.as_of_ts, now_ts or version.as_of_ts)
     since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,

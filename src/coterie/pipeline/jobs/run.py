@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.ingest import StepLimits, ingest_step, read_heads
-from coterie.pipeline.jobs.refresh import Progress, prepare_refresh, refresh
+from coterie.pipeline.jobs.refresh import ALL, Progress, prepare_refresh, refresh
 from coterie.pipeline.jobs.samples import TakenSamples, take_samples
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.maintenance import maintain
 from coterie.pipeline.sources.planning import backlog
 from coterie.pipeline.sources.source import Source
+from coterie.pipeline.tables.all_tables import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 class Job:
     """The inputs and options of a run."""
 
-    spark: SparkSession
+    start_spark: Callable[[], SparkSession]
+    """Starts Spark when the run first needs it, or returns the running session."""
     lake: Lake
     source: Source
     settings: GoldSettings = field(default_factory=GoldSettings)
@@ -41,7 +41,7 @@ class Job:
     max_records: int | None = None
     """Approximate number of records to read; None for all."""
     limits: StepLimits = field(default_factory=StepLimits)
-    gold: tuple[GoldTable, ...] = GOLD
+    gold: tuple[Query, ...] = ALL
     progress: Progress = lambda *_: None
     """The callback with a step of the run, the amount done and the approximate total.
     """
@@ -63,7 +63,7 @@ def run_once(job: Job) -> RunResult:
     """
     records = read_log(job)
     samples = take_samples(job.lake, job.source, job.samples)
-    built = refresh(job.spark, job.lake, job.settings, job.gold, job.progress)
+    built = refresh(job.start_spark, job.lake, job.settings, job.gold, job.progress)
     maintain(job.lake)
     return RunResult(records, samples, tuple(built))
 
@@ -77,7 +77,7 @@ def read_log(job: Job) -> int:
     while True:
         max_records = min(limit - done, job.limits.max_records)
         limits = job.limits._replace(max_records=max_records)
-        records = ingest_step(job.spark, job.lake, job.source, heads, limits)
+        records = ingest_step(job.start_spark, job.lake, job.source, heads, limits)
         done += records or 0
         job.progress("reading records", done, min(limit, total))
         if records is None or done >= limit:
@@ -108,7 +108,7 @@ def follow(job: Job, intervals: FollowIntervals, is_over: Callable[[], bool]) ->
     by another thread, so that they do not delay the fast ones, and all of them at the
     end. Raises LogError or ClientError, also when the other thread failed.
     """
-    fast = tuple(each for each in job.gold if each.table.name in FAST_TABLES)
+    fast = tuple(query for query in job.gold if query.name in FAST_TABLES)
     run_once(job)
     refreshed_at = intervals.clock()
     with ThreadPoolExecutor(1, "refresh") as pool:
@@ -116,11 +116,13 @@ def follow(job: Job, intervals: FollowIntervals, is_over: Callable[[], bool]) ->
         while not is_over():
             began_at = intervals.clock()
             if read_log(job):
-                refresh(job.spark, job.lake, job.settings, fast)
+                refresh(job.start_spark, job.lake, job.settings, fast)
             if refreshing is None and began_at - refreshed_at >= intervals.gold_s:
                 take_samples(job.lake, job.source, job.samples)
                 # It reads the lake as of now: after this step and before the next.
-                prepared = prepare_refresh(job.spark, job.lake, job.settings, job.gold)
+                prepared = prepare_refresh(
+                    job.start_spark, job.lake, job.settings, job.gold
+                )
                 refreshing = pool.submit(_refresh_and_maintain, job.lake, prepared)
             elif refreshing is not None and refreshing.done():
                 refreshing.result()

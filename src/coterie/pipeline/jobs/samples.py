@@ -19,7 +19,7 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.sources.source import Source
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 
 _SAMPLES: Final = PARTITION_END_SAMPLES.name
 _KEY: Final = list(PARTITION_END_SAMPLES.key)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.lake import delta as delta_log
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.manifest import (
@@ -24,7 +23,7 @@ from coterie.pipeline.lake.manifest import (
     read_version,
 )
 from coterie.pipeline.lake.writer import TableWriter
-from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.all_tables import GOLD, TABLES
 
 FILE_BYTES: Final = 128 * 1024 * 1024
 """Approximate size of a merged file."""
@@ -49,9 +48,7 @@ def maintain(lake: Lake, tail_files: int = TAIL_FILES) -> Maintained:
     """Merge the small files of partitions that have at least `tail_files` of them, and
     sometimes delete old versions. Raises LogError on a concurrent commit.
     """
-    rebuilt = {
-        gold.table.name for gold in GOLD if not gold.appends and gold.rewrites is None
-    }
+    rebuilt = {query.name for query in GOLD.values() if query.merge == "replace"}
     changes = [
         change
         for name in lake.version.tables
@@ -128,9 +125,9 @@ def _read_by_all(lake: Lake, name: str) -> int:
     states = lake.version.tables
     return min(
         (
-            states[gold.table.name].through
-            for gold in GOLD
-            if name in gold.inputs and gold.table.name in states
+            states[query.name].through
+            for query in GOLD.values()
+            if name in query.inputs and query.name in states
         ),
         default=lake.version.step,
     )

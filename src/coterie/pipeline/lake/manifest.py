@@ -71,8 +71,6 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last step that changed its rows."""
     through: int = 0
     """For a gold table: it was built from all rows of steps up to this one."""
-    uses_settings: bool = False
-    """For a gold table: its content depends on settings as well as rows."""
     cuts: tuple[datetime, ...] = ()
     """For group_windows: the times whose state it has, in order."""
     read: Mapping[str, int] = {}

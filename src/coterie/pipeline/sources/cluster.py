@@ -40,7 +40,7 @@ from coterie.pipeline.segments.batches import BatchHeaders
 from coterie.pipeline.segments.transactions import FetchedOutcomes
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from coterie.types import LogOffset, TopicPartition
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from coterie.errors import SettingError
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import TIME_MS_MAX
 
 _BLOCK_LINES: Final = 100_000

@@ -28,8 +28,7 @@ from coterie.pipeline.segments.transactions import (
     transaction_batches,
 )
 from coterie.pipeline.sources.source import Rows
-from coterie.pipeline.tables.bronze import RECORDS
-from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
+from coterie.pipeline.tables.ingested import LOG_GAPS, QUARANTINE, RECORDS
 from coterie.pipeline.tables.table import TIME, TIME_MS_MAX, Table
 from coterie.wire.record_batch import CONTROL, TRANSACTIONAL
 

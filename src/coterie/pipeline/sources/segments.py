@@ -38,7 +38,7 @@ from coterie.pipeline.sources.segment_files import (
     first_file,
 )
 from coterie.pipeline.sources.source import BatchPlace, Head, OffsetRange, Rows
-from coterie.pipeline.tables.silver import QUARANTINE
+from coterie.pipeline.tables.ingested import QUARANTINE
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
 _LISTINGS_MAX: Final = 5

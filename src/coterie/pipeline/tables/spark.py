@@ -10,16 +10,13 @@ from coterie.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
 
 def conform(frame: DataFrame, table: Table) -> DataFrame:
     """Return the columns of the table, with their declared types and order."""
-    from pyspark.sql import functions as F
-
-    return frame.select(
+    return frame.selectExpr(
         *(
-            F.col(column.name).cast(spark_type(column.type)).alias(column.name)
+            f"CAST(`{column.name}` AS {spark_type(column.type)}) AS `{column.name}`"
             for column in table.columns
         )
     )
@@ -29,42 +26,29 @@ def empty_frame(spark: SparkSession, table: Table) -> DataFrame:
     return spark.createDataFrame([], spark_schema(table))
 
 
-def spark_schema(table: Table) -> StructType:
+def spark_schema(table: Table) -> str:
     """Return the schema of the table in Spark.
 
     All columns are nullable, because Spark ignores nullability when it reads Parquet.
     """
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType(
-        [StructField(column.name, spark_type(column.type)) for column in table.columns]
-    )
+    return ", ".join(f"`{each.name}` {spark_type(each.type)}" for each in table.columns)
 
 
-def spark_type(kind: Any) -> DataType:
-    from pyspark.sql import types
-
+def spark_type(kind: Any) -> str:
     if pa.types.is_list(kind):
-        return types.ArrayType(spark_type(kind.value_type))
+        return f"array<{spark_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return types.StructType(
-            [types.StructField(field.name, spark_type(field.type)) for field in kind]
-        )
-    if pa.types.is_map(kind):
-        return types.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
-    plain: DataType = getattr(types, _PLAIN[str(kind)])()
-    return plain
+        fields = (f"`{field.name}`: {spark_type(field.type)}" for field in kind)
+        return f"struct<{', '.join(fields)}>"
+    return _PLAIN.get(str(kind), str(kind))
 
 
 _PLAIN: Final = {
-    "string": "StringType",
-    "binary": "BinaryType",
-    "bool": "BooleanType",
-    "int8": "ByteType",
-    "int16": "ShortType",
-    "int32": "IntegerType",
-    "int64": "LongType",
-    "double": "DoubleType",
-    "timestamp[us, tz=UTC]": "TimestampType",
-    "date32[day]": "DateType",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "date32[day]": "date",
 }

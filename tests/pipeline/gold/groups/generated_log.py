@@ -14,7 +14,7 @@ from coterie.pipeline.gold.groups.rebalances import StormRule
 from coterie.pipeline.gold.groups.record import GROUP_RECORD_TYPES, Record
 from coterie.pipeline.gold.groups.replay import GroupHistory, replay_group
 from coterie.pipeline.tables.all_tables import TABLES
-from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.ingested import RECORDS
 from tests.testing.log_generator.generated_log import (
     partition_folders,
     read_records,

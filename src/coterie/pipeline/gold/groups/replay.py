@@ -1,6 +1,6 @@
 """Replay of all records of one group, in log order, and its result in Arrow.
 
-`pipeline.gold.group_history` runs it for each group in Spark's Python workers. A change
+Spark's Python workers run it (`group_replay.sql`). A change
 of the group's protocol is recognized by its records (K-07c): tombstones for one
 protocol directly before records of the other protocol, in the same batch, end no
 session and no ownership.
@@ -9,8 +9,9 @@ session and no ownership.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -34,7 +35,9 @@ from coterie.pipeline.gold.groups.state import (
     GroupState,
     Member,
 )
-from coterie.pipeline.tables.gold_groups import GROUP_HISTORY
+from coterie.pipeline.gold.plans import Plan
+from coterie.pipeline.gold.settings import GoldSettings
+from coterie.pipeline.tables.all_tables import GOLD
 
 NAME_TYPE: Final = -1
 """The `record_type` of an input row that gives the name of a topic instead of a record:
@@ -46,9 +49,10 @@ _MEMBER_STATES: Final = {
 }
 KEY_FIELDS: Final = Record._fields[:6]
 """Fields of Record that are columns of the input; the others are in JSON."""
+_INPUT: Final = ["log_partition", "group_id", *KEY_FIELDS, "value"]
 _TYPE_INDEX: Final = KEY_FIELDS.index("record_type")
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_SCHEMA: Final = GROUP_HISTORY.schema
+_SCHEMA: Final = GOLD["group_history"].declared.schema
 Row: TypeAlias = dict[str, Any]
 
 
@@ -244,21 +248,34 @@ def _as_dicts(partitions: Iterable[TopicPartition]) -> list[Row]:
 # Arrow.
 
 
-def records_of(table: Any) -> tuple[list[Record], dict[str, str]]:
-    """Return the records of one group in log order, and the topic names by ID.
+def replay_batches(
+    settings: GoldSettings, _: Plan, batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Yield batches of group_history rows from batches of the records of groups, each
+    group's in the order of the log.
 
-    The table has the first fields of `Record` as columns, and `value`: the other fields
-    in JSON, without nulls.
+    A row has the first fields of `Record`, and `value`: the other fields in JSON,
+    without nulls.
     """
-    columns = [table.column(name).to_pylist() for name in (*KEY_FIELDS, "value")]
-    records, names = [], {}
-    for *key, value in sorted(zip(*columns, strict=True), key=itemgetter(0)):
-        fields = _decode(value)
-        if key[_TYPE_INDEX] == NAME_TYPE:
-            names[fields["member_id"]] = fields["protocol"]
-        else:
-            records.append(Record(*key, **fields))
-    return records, names
+    storms = StormRule(
+        settings.storm_epochs,
+        settings.storm_window_ms * 1000,
+        settings.storm_quiet_ms * 1000,
+    )
+    rows = chain.from_iterable(
+        zip(*(each.to_pylist() for each in batch.select(_INPUT).columns), strict=True)
+        for batch in batches
+    )
+    for (log_partition, group_id), of_group in groupby(rows, key=itemgetter(0, 1)):
+        records, names = [], {}
+        for _, _, *key, value in of_group:
+            fields = _decode(value)
+            if key[_TYPE_INDEX] == NAME_TYPE:
+                names[fields["member_id"]] = fields["protocol"]
+            else:
+                records.append(Record(*key, **fields))
+        history = replay_group(group_id, records, names, storms)
+        yield arrow_of(log_partition, group_id, history)
 
 
 def arrow_of(log_partition: int, group_id: str, history: GroupHistory) -> Any:
@@ -270,19 +287,16 @@ def arrow_of(log_partition: int, group_id: str, history: GroupHistory) -> Any:
         "session": history.sessions,
         "rebalance": history.rebalances,
     }
-    count = sum(map(len, rows_by_kind.values()))
-    columns: dict[str, list[Any]] = {
-        "log_partition": [log_partition] * count,
-        "group_id": [group_id] * count,
-        "kind": [kind for kind, rows in rows_by_kind.items() for _ in rows],
-        "number": [
-            number for rows in rows_by_kind.values() for number in range(len(rows))
-        ],
-    }
-    before = 0
-    for kind, rows in rows_by_kind.items():
-        after = count - before - len(rows)
-        columns[kind] = [*[None] * before, *rows, *[None] * after]
-        before += len(rows)
-    arrays = [pa.array(columns[field.name], field.type) for field in _SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+    rows = [
+        {
+            "log_partition": log_partition,
+            "group_id": group_id,
+            "kind": kind,
+            "number": number,
+            "nameless_topic_ids": row.pop("nameless_topic_ids", None),
+            kind: row,
+        }
+        for kind, rows in rows_by_kind.items()
+        for number, row in enumerate(rows)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
