@@ -144,7 +144,7 @@ def test_an_api_versions_response_has_header_v0(version: int) -> None:
 
 
 @pytest.mark.fact("G1-03", "G4-02")
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 def test_an_unsupported_api_versions_version_gets_a_v0_response(
     version: int,
 ) -> None:
@@ -153,11 +153,11 @@ def test_an_unsupported_api_versions_version_gets_a_v0_response(
     assert received(peer, int32(len(unknown)) + unknown) == []
     frame = peer.data_to_send()
     assert frame[4:] == int32(9) + int16(35) + int32(1) + int16(18) + int16(0) + int16(
-        4
+        5
     )
     theirs = KafkaPythonResponse.decode(frame, version=4, header=True, framed=True)
     assert theirs.error_code == 35
-    assert [key.max_version for key in theirs.api_keys] == [4]
+    assert [key.max_version for key in theirs.api_keys] == [5]
     assert peer.failure is None
     (again,) = received(peer, request_bytes(m.ApiVersionsRequest(), 3, 10))
     assert again.api_version == 3
