@@ -21,8 +21,7 @@ from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.types import GroupId, TopicName
 from coterie.wire import messages as m
-from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.plain_commit import read_plain_commit
+from coterie.wire.commit import as_received, decoded
 from sim import invariants
 from sim.broken import Broken, BugRecorder
 from sim.commits import Ledger
@@ -128,7 +127,7 @@ class Checker:
             answer(response)
 
         compare = self._memos_of(server).watch(call, partition)
-        submitted, respond = as_received(request, call.caller.api_version, answered)
+        submitted, respond = with_rows(request, call.caller.api_version, answered)
         server.runtime.submit(partition.index, submitted, call.caller, respond)
         compare(at_once[0] if at_once else None)
         self.check_changes(server, request)
@@ -221,27 +220,21 @@ class Checker:
                 self.ledger.check(group_id, live)
 
 
-def as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
-    """Return a commit as the server decodes it: a plain one, if it can be; and the
-    callback for an encoded response.
+def with_rows(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
+    """Return a commit as the server decodes it, and the callback for a response that
+    has encoded arrays.
     """
     if isinstance(request, FetchOffsets):
         return request, lambda response: respond(_fetched(response, version))
-    if not isinstance(request, m.OffsetCommitRequest):
+    received = as_received(request, version)
+    if received is request:
         return request, respond
-    frame = encode(request, version)
-    plain = read_plain_commit(frame, 0, version, NO_LIMIT)
-
-    def respond_decoded(response: Any) -> None:
-        if isinstance(response, bytes):
-            response, _ = decode(m.OffsetCommitResponse, version, response)
-        respond(response)
-
-    return plain or request, respond_decoded
+    return received, lambda response: respond(decoded(response, version))
 
 
 def _fetched(group: Any, version: int) -> m.OffsetFetchResponseGroup:
     """Return the response to a fetch with decoded partitions."""
-    frame = encode(m.OffsetFetchResponse(groups=[group]), version)
-    response, _ = decode(m.OffsetFetchResponse, version, frame)
+    response: m.OffsetFetchResponse = decoded(
+        m.OffsetFetchResponse(groups=[group]), version
+    )
     return response.groups[0]

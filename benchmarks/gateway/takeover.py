@@ -34,8 +34,7 @@ from coterie.gateway.upstream.client import UpstreamClient
 from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.settings import Settings
 from coterie.wire import messages as m
-from coterie.wire.codec import encode
-from coterie.wire.plain_commit import read_plain_commit
+from coterie.wire.commit import as_received, decoded
 
 BARS_S = {
     (1_000_000, 50): 3.0,
@@ -47,7 +46,6 @@ BARS_S = {
 PARTITIONS_A_COMMIT = 100
 IN_FLIGHT = 200
 LEASE_MS = 3_600_000
-NO_LIMIT = 1 << 30
 
 
 class Caller:
@@ -120,16 +118,14 @@ class ShardNode:
             for index in range(PARTITIONS_A_COMMIT)
         ]
         topic = m.OffsetCommitRequestTopic(name="orders", partitions=partitions)
-        general = m.OffsetCommitRequest(group_id=group_id, topics=[topic])
-        plain = read_plain_commit(encode(general, 8), 0, 8, NO_LIMIT)
-        assert plain is not None
+        request = m.OffsetCommitRequest(group_id=group_id, topics=[topic])
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard = self.runtime.shard_of(group_id)
-        self.runtime.submit(shard, plain, Caller(), answered.set_result)
-        response = await answered
-        if isinstance(response, m.OffsetCommitResponse):
-            codes = {part.error_code for part in response.topics[0].partitions}
-            assert codes == {0}, codes
+        commit = as_received(request, 8)
+        self.runtime.submit(shard, commit, Caller(), answered.set_result)
+        response = decoded(await answered, 8)
+        codes = {part.error_code for part in response.topics[0].partitions}
+        assert codes == {0}, codes
 
     async def commit_all(self, group_count: int, offset: int) -> None:
         """Commit the offsets of all groups, some at a time."""

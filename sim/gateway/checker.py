@@ -26,7 +26,7 @@ from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from sim.broken import Broken, BugRecorder
-from sim.checker import Checker, as_received
+from sim.checker import Checker, with_rows
 from sim.gateway.coordinator import AppTransaction
 from sim.gateway.history import History
 from sim.gateway.network import error_codes, is_from_state
@@ -115,7 +115,7 @@ class GatewayChecker(Checker):
                 self._check_unrecorded(process, call)
             answered(response)
 
-        request, respond = as_received(call.request, call.caller.api_version, refused)
+        request, respond = with_rows(call.request, call.caller.api_version, refused)
         runtime.submit(index, request, call.caller, respond)
         self.check_changes(process)
 
@@ -141,7 +141,8 @@ class GatewayChecker(Checker):
                 self._compare_log(process, process.runtime.shards[index])
             answer(response)
 
-        process.submit_transactional(call.request, call.caller, answered)
+        request, respond = with_rows(call.request, call.caller.api_version, answered)
+        process.submit_transactional(request, call.caller, respond)
         self.check_changes(process)
 
     def _check_response(

@@ -20,7 +20,7 @@ from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
 from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, CLIENT_ONLY, IMPLEMENTED, ApiKey, api_of
-from coterie.wire.plain_commit import PlainCommit
+from coterie.wire.commit import Commit
 from coterie.wire.releases import Release
 from coterie.wire.schema import Versions
 
@@ -54,7 +54,7 @@ def _accept_apis_of_the_client(connection: Connection) -> None:
     """Let the connection decode requests that Coterie's server refuses."""
     connection.act_as(_NEWER)
     for key, versions in CLIENT_ONLY.items():
-        layout = protocol._RequestLayout(api_of(key).request, True, True)
+        layout = protocol._RequestLayout(api_of(key).request, True, True, None)
         for version in range(versions.low, versions.high + 1):
             connection._layouts[key, version] = layout
 
@@ -152,8 +152,8 @@ class ScriptedBroker:
             connection.receive_data(data)
             while (request := connection.next_request()) is not None:
                 body = request.body
-                if isinstance(body, PlainCommit):
-                    body = body.general()
+                if isinstance(body, Commit):
+                    body = body.message()
                 if request.api_key != ApiKey.API_VERSIONS:
                     self.asked.append(body)
                     self._notifier.notify()

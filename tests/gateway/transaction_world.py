@@ -20,6 +20,7 @@ from coterie.gateway.transactions import GatewayTransactions
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import ProducerId
 from coterie.wire import messages as m
+from coterie.wire.commit import as_received, decoded
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import Producer, read_header
 from tests.broker.runtime.world import TOPIC_ID, World
@@ -125,9 +126,12 @@ class GatewayWorld(World):
             node=SimpleNamespace(broker=self.broker),
             principal=ANONYMOUS,
             client_host="/127.0.0.1",
-            send_response=lambda _, response: responses.append(response),
+            send_response=lambda _, response: responses.append(
+                decoded(response, version)
+            ),
         )
-        handler(Call(request, version, "client", cast(Any, peer), None))
+        received = as_received(request, version)
+        handler(Call(received, version, "client", cast(Any, peer), None))
         return responses
 
     def begin_commit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer.group import Refresh
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import current_record
@@ -70,11 +69,6 @@ def are_swept(play: Play, days: str | None) -> None:
     play.driver.sweep(int(days or 0) * DAY_MS)
 
 
-def resigns(play: Play) -> None:
-    for group in play.driver.groups.values():
-        group.state = GroupState.DEAD
-
-
 # Expectations.
 
 
@@ -120,7 +114,6 @@ _BY_NEED: dict[str, list[tuple[str, Act]]] = {
     ],
     "the log is changed": [
         (r"that write fails", write_fails),
-        (r"the server resigns", resigns),
         (
             rf"a log that also assigns (?P<owns>[\w ,-]+) to {_WHO} is corrupt",
             is_corrupt,

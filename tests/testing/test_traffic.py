@@ -13,10 +13,9 @@ from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.server.call import Call
 from coterie.testing.traffic import Traffic
 from coterie.wire import messages as m
-from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import NO_LIMIT, encode
+from coterie.wire.api import ApiKey
+from coterie.wire.commit import as_received
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import read_plain_commit, write_plain_response
 from coterie.wire.primitives import EncodedArray
 from tests.testing.test_error_responses import FAMILIES, full_request
 
@@ -122,36 +121,24 @@ def test_records_of_a_fetch_are_counted_and_not_kept() -> None:
     assert part.records == b"12345"
 
 
-def test_a_plain_commit_is_recorded_decoded_and_handled_as_it_is() -> None:
+def test_a_commit_is_recorded_as_a_message_and_handled_as_rows() -> None:
     row = m.OffsetCommitRequestPartition(partition_index=3, committed_offset=7)
     topic = m.OffsetCommitRequestTopic(name="t", partitions=[row])
     sent = m.OffsetCommitRequest(group_id="g", member_id="m", topics=[topic])
-    plain = read_plain_commit(encode(sent, 9), 0, 9, NO_LIMIT)
-    assert plain is not None
+    commit = as_received(sent, 9)
     handled: list[Any] = []
-
-    def handler(call: Call) -> None:
-        handled.append(call.request)
-        call.respond(write_plain_response(plain))
-
     traffic, peer = Traffic(), FakePeer()
     fake: Any = peer
-    call = Call(plain, 9, "c", fake, token=None)
-    traffic.wrap({ApiKey.OFFSET_COMMIT: handler})[ApiKey.OFFSET_COMMIT](call)
+    call = Call(commit, 9, "c", fake, token=None)
+    key = ApiKey.OFFSET_COMMIT
+    wrapped = traffic.wrap({key: lambda call: handled.append(call.request)})
+    wrapped[key](call)
 
-    assert handled == [plain]
+    assert handled == [commit]
     (recorded,) = traffic.requests
     assert recorded.request == sent
     assert (recorded.groups, recorded.members) == (("g",), ("m",))
     assert recorded.topics == ("t",)
-    [answered] = recorded.response.topics
-    assert answered.partitions[0].partition_index == 3
-
-
-def test_an_encoded_response_is_decoded() -> None:
-    recorded = record(api_of(ApiKey.HEARTBEAT).request(group_id="g"), 0, b"\0\x10")
-
-    assert recorded.errors == ("NOT_COORDINATOR",)
 
 
 def test_encoded_rows_of_a_response_are_decoded() -> None:

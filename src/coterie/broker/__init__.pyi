@@ -6,6 +6,9 @@ from coterie.broker.catalog.entries import (
 from coterie.broker.catalog.topics import Topic as Topic
 from coterie.broker.coordinator.classic.group import ClassicGroup as ClassicGroup
 from coterie.broker.coordinator.consumer.group import ConsumerGroup as ConsumerGroup
+from coterie.broker.coordinator.offsets.accepted import (
+    AcceptedOffsets as AcceptedOffsets,
+)
 from coterie.broker.coordinator.offsets.committed import (
     Packed as Packed,
     response_partition as response_partition,

@@ -19,13 +19,14 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from coterie.broker import Broker
 from coterie.client import AdminClient, CommittedOffset, GroupDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedGroupType
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire import messages as m
+from coterie.wire.commit import CommitResponse, as_received
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
@@ -220,12 +221,11 @@ class Adoption:
         whole group."""
         request = m.OffsetCommitRequest(group_id=group_id, topics=_topics(offsets))
 
-        def respond(response: Any) -> None:
-            assert isinstance(response, m.OffsetCommitResponse)
+        def respond(response: CommitResponse) -> None:
             codes = {
-                ErrorCode.read(each.error_code)
-                for topic in response.topics
-                for each in topic.partitions
+                ErrorCode.read(code)
+                for _, _, _, of_topic in response.topics
+                for code in of_topic
             }
             if refusals := sorted(codes - _DROPPED):
                 self._refuse(group_id, f"writing its offsets: {refusals[0].name}")
@@ -236,7 +236,8 @@ class Adoption:
             self._release(group_id, ErrorCode.NONE)
 
         shard = self._broker.shard_of(group_id)
-        self._broker.runtime.submit(shard, request, _Adopter(), respond)
+        commit = as_received(request, _COMMIT_VERSION)
+        self._broker.runtime.submit(shard, commit, _Adopter(), respond)
 
     def _refuse_all(self, group_ids: Sequence[GroupId], reason: str) -> None:
         for group_id in group_ids:

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from coterie.broker import (
+    AcceptedOffsets,
     Call,
     CheckedCommit,
     CoordinatorPartition,
@@ -56,6 +57,7 @@ from coterie.gateway.upstream.transactions import Application
 from coterie.types import GroupId, LogOffset, ProducerId, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
+from coterie.wire.commit import CommitResponse
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import INT32_MAX, Producer, stamped
 
@@ -133,6 +135,7 @@ class _Prepared(NamedTuple):
 
     partition: CoordinatorPartition
     result: Result
+    offsets: AcceptedOffsets
     now_ms: int
     present: frozenset[TopicPartition | GroupId]
     """See `_present`."""
@@ -349,11 +352,11 @@ class _ShardCommits:
             checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
         assert result.response is not None
-        if not result.records:
+        if result.commit is None:
             runtime.respond(partition, pending, result.response)
             return None
-        present = _present(partition.shard.state, request)
-        return _Prepared(partition, result, context.now_ms, present)
+        present = _present(partition.shard.state, result.commit)
+        return _Prepared(partition, result, result.commit, context.now_ms, present)
 
     def _produce(self, commit: _Commit, prepared: _Prepared) -> None:
         claim = commit.checked.claim
@@ -364,7 +367,7 @@ class _ShardCommits:
             self._end(producer_id)
             return
         producer = Producer(producer_id, claim.producer_epoch, sequence)
-        count = len(prepared.result.records)
+        count = prepared.offsets.record_count
         unstamped = result_batch(prepared.result, 0, prepared.now_ms)
         batch = stamped(unstamped, producer)
         if len(batch) > commit.call.node.broker.settings.message_max_bytes:
@@ -398,11 +401,11 @@ class _ShardCommits:
         does not know whether the batch precedes these in the log, and is loaded again.
         """
         runtime, checked = self._runtime, commit.checked
-        partition, result, now_ms, present = prepared
+        partition, result, offsets, now_ms, present = prepared
         if runtime.readable_shard(self._index) is not partition:
             checked.refuse(ErrorCode.NOT_COORDINATOR)
             return
-        if not present <= _present(partition.shard.state, checked.request):
+        if not present <= _present(partition.shard.state, offsets):
             checked.refuse(ErrorCode.NOT_COORDINATOR)
             runtime.reload_shard(self._index)
             return
@@ -412,7 +415,7 @@ class _ShardCommits:
             runtime.stop_after_bug(partition)
             checked.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        assert result.response is not None
+        assert isinstance(result.response, CommitResponse)
         checked.respond(result.response)
 
     def _refused(self, commit: _Commit, error: CoterieError) -> None:
@@ -469,16 +472,16 @@ class _ShardCommits:
 
 
 def _present(
-    state: State, request: m.TxnOffsetCommitRequest
+    state: State, commit: AcceptedOffsets
 ) -> frozenset[TopicPartition | GroupId]:
     """Return what tombstones could remove: the group of a commit, and those of its
     partitions that have an offset, stored or pending."""
-    group_id, offsets = request.group_id, state.offsets
+    group_id, offsets = commit.group_id, state.offsets
     held: set[TopicPartition | GroupId] = {
-        TopicPartition(topic.name, each.partition_index)
-        for topic in request.topics
-        for each in topic.partitions
-        if offsets.holds(group_id, topic.name, each.partition_index)
+        TopicPartition(topic.name, index)
+        for topic in commit.topics
+        for index in topic.rows.partitions
+        if offsets.holds(group_id, topic.name, index)
     }
     if state.group(group_id) is not None:
         held.add(group_id)

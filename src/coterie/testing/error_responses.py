@@ -12,9 +12,7 @@ from typing import Any, Final
 
 from coterie.testing.error_rows import FETCH_SESSION, Rows, copied_fields, shape_of
 from coterie.wire.api import ApiKey, api_of
-from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Field, Message, Struct
 
 _NULL_NAME_SINCE: Final = 7
@@ -38,8 +36,6 @@ def error_response(
     null for most errors. Return None for a Produce request with acks=0, which has no
     response.
     """
-    if isinstance(request, PlainCommit):
-        request = request.general()
     key = ApiKey(request.API_KEY)
     if key is ApiKey.PRODUCE and not request.acks:
         return None
@@ -147,12 +143,6 @@ def _fill_users(
         row = element(user=user)
         _set_error(row, version, "error_code", code, message)
         response.results.append(row)
-
-
-def decoded_response(key: ApiKey, version: int, response: Any) -> Any:
-    """Return a handler's response, parts of which may be encoded, as a message."""
-    body = response if isinstance(response, bytes) else encode(response, version)
-    return decode(api_of(key).response, version, body)[0]
 
 
 # The errors in a response.

@@ -20,14 +20,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from coterie.broker import Broker, Call, Handler
-from coterie.testing.error_responses import decoded_response, error_names
+from coterie.testing.error_responses import error_names
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.faults.registry import Faults
 from coterie.testing.recorder import Rebalances, RecordedRequest, Requests, render
 from coterie.testing.request_names import names_in
 from coterie.types import TopicId
 from coterie.wire.api import ApiKey
-from coterie.wire.plain_commit import PlainCommit
+from coterie.wire.commit import Commit, CommitResponse, decoded
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Struct
 
@@ -86,8 +86,8 @@ class Traffic:
         if number is None:
             number = self._peers[peer] = next(self._numbers)
         request, broker = call.request, call.node.broker
-        if isinstance(request, PlainCommit):
-            request = request.general()  # the handler still gets the plain one
+        if isinstance(request, Commit):
+            request = request.message()  # the handler still gets its rows
         name_of = partial(self._name_of, broker)
         names = names_in(request, name_of, broker.fetch_sessions)
         kept, record_bytes = request, 0
@@ -124,9 +124,8 @@ class Traffic:
     ) -> None:
         """Record a response. A failure here must not keep it from being sent."""
         try:
-            if isinstance(response, bytes) or _has_encoded_array(response):
-                key = ApiKey(recorded.request.API_KEY)
-                response = decoded_response(key, recorded.version, response)
+            if isinstance(response, CommitResponse) or _has_encoded_array(response):
+                response = decoded(response, recorded.version)
             if recorded.api == "Fetch" and response is not None:
                 response, recorded.record_bytes = _without_records(
                     response, "responses", "partitions"

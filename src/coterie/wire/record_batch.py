@@ -169,20 +169,24 @@ def encode_batch(
 
 
 def batch_of(
-    records: bytes, base_offset: int, record_count: int, timestamp_ms: int
+    records: bytes,
+    base_offset: int,
+    record_count: int,
+    timestamp_ms: int,
+    *,
+    producer: Producer = NO_PRODUCER,
+    attributes: int = 0,
 ) -> tuple[bytes, BatchHeader]:
     """Return the batch of records that are encoded already, and its header.
 
     They have consecutive offset deltas from 0 on and the timestamp delta 0.
     """
     checked = (
-        0,
+        attributes,
         record_count - 1,
         timestamp_ms,
         timestamp_ms,
-        NO_PRODUCER_ID,
-        -1,
-        -1,
+        *producer,
         record_count,
     )
     tail = _CHECKED.pack(*checked)

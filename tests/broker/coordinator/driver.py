@@ -29,6 +29,7 @@ from coterie.broker.coordinator.classic import (
     sync,
 )
 from coterie.broker.coordinator.classic.group import ClassicGroup
+from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.records import GroupMetadataKey
 from coterie.broker.coordinator.result import (
     PARKED,
@@ -43,12 +44,15 @@ from coterie.broker.coordinator.result import (
     TimerKey,
     may_describe_all,
 )
+from coterie.broker.runtime.batches import result_batch
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import TopicId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.codec import COMPILED, decode, encode
+from coterie.wire.commit import CommitResponse, as_received
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import decode_records
 from coterie.wire.schema import Message, Struct
 from sim.invariants import check_classic_group
 
@@ -208,7 +212,7 @@ class Driver:
         """Send a client's request to the shard, by default in its newest version."""
         if isinstance(request, Message):
             version = request.VERSIONS.high if version is None else version
-            request = over_the_wire(request, version)
+            request = as_received(over_the_wire(request, version), version)
         version = -1 if version is None else version
         sent = Sent(next(self._tickets), request, version)
         self.last_sent = request
@@ -224,10 +228,13 @@ class Driver:
 
     def settle(self, result: Result, ticket: Ticket | None = None) -> None:
         """Apply a result: append and replay its records, and send its responses."""
+        producer = -1, -1
+        if result.commit is not None:
+            producer = result.commit.producer[:2]
+            result = result._replace(records=commit_records(result))
         self.results.append(result)
         self.shard.apply(result)
         for record in result.records:
-            producer = result.producer_id, result.producer_epoch
             self._keep(record, Origin(len(self.log), self.now_ms, *producer))
         for timer in result.timers:
             self._set(timer)
@@ -336,7 +343,16 @@ class Driver:
         assert sent is not None, f"ticket {ticket} is not pending"
         if isinstance(response, Message):
             over_the_wire(response, sent.version)
+        elif isinstance(response, CommitResponse):
+            response = response.message()
         sent.response = response
+
+
+def commit_records(result: Result) -> tuple[Record, ...]:
+    """Return the records of a commit, decoded."""
+    records = decode_records(result_batch(result, 0, 0))
+    found = [decode_record(each.key, each.value) for each in records]
+    return tuple(record for record in found if record is not None)
 
 
 def fetched_group(group: m.OffsetFetchResponseGroup, version: int = 9) -> Any:

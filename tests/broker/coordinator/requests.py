@@ -173,7 +173,12 @@ def by_topic(offsets: Named) -> dict[str, dict[int, dict[str, Any]]]:
 def codes(sent: Sent) -> dict[tuple[str, int], int]:
     """Return the error code of each partition of a response."""
     return {
-        (topic.name, partition.partition_index): int(partition.error_code)
+        (_name_of(topic), partition.partition_index): int(partition.error_code)
         for topic in sent.response.topics
         for partition in topic.partitions
     }
+
+
+def _name_of(topic: Any) -> str:
+    name: str = topic.name or topic.topic_id.rstrip(b"\0").decode()
+    return name

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from coterie.broker.coordinator.offsets.committed import CommittedOffset, to_record
-from coterie.broker.coordinator.records import OffsetCommitKey
-from coterie.broker.coordinator.result import Record, Result
 from coterie.broker.runtime.metrics import Metrics
-from coterie.wire import messages as m
-from coterie.wire.schema import Message
 from tests.broker.coordinator.classic.members import leave
 from tests.broker.coordinator.consumer.classic_requests import classic_group
 from tests.broker.coordinator.consumer.groups import GroupDriver
@@ -110,27 +103,6 @@ def test_commits_deletions_and_expirations_of_offsets_are_counted(
     driver.commit({("foo", 0): 5, ("foo", 1): 6}, generation_id_or_member_epoch=-1)
     watched.count_result()
     assert watched.metrics.counters["offset_commit"] == 2
-
-
-class Unread(tuple[Record, ...]):
-    """Records that nothing may visit."""
-
-    def __iter__(self) -> Iterator[Record]:
-        raise AssertionError("the records were visited")
-
-
-@pytest.mark.parametrize(
-    "request_class", [m.OffsetCommitRequest, m.TxnOffsetCommitRequest]
-)
-def test_the_records_of_a_commit_are_counted_without_a_visit(
-    watched: Watched, request_class: type[Message]
-) -> None:
-    key = OffsetCommitKey(group="g", topic="t", partition=1)
-    records = Unread([to_record(key, CommittedOffset(5, -1, "", 1))] * 10)
-    result = Result(None, records=records)
-    watched.metrics.count(watched.driver.state, request_class(), result, 1)
-    assert watched.metrics.offset_commits == 10
-    assert watched.metrics.offset_deletions == 0
 
 
 def test_partitions_of_an_empty_group_stay_unowned_until_a_member_joins(

@@ -13,6 +13,7 @@ from coterie.broker.runtime.shards import Phase
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.wire import messages as m
+from coterie.wire.commit import as_received
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import decode_records, read_header
 from tests.broker.coordinator.driver import Topics
@@ -155,7 +156,7 @@ def test_the_records_of_one_request_are_one_batch() -> None:
     assert read_header(batch).record_count == 2
 
 
-def test_plain_commits_of_one_loop_iteration_are_one_batch() -> None:
+def test_commits_of_one_loop_iteration_are_one_batch() -> None:
     world = World()
     world.call(commit_request("g", 5), "g")
     log_partition, world.grown = world.partition("g").log_partition, []
@@ -200,7 +201,7 @@ def test_a_batch_over_message_max_bytes_fails_and_changes_nothing(
     assert world.offset("g") == -1
 
 
-def test_a_plain_commit_over_message_max_bytes_fails_and_changes_nothing() -> None:
+def test_a_commit_over_message_max_bytes_fails_and_changes_nothing() -> None:
     world = World(settings=Settings(message_max_bytes=500))
     world.call(commit_request("g", 5), "g")
     request = commit_request("g", 6)
@@ -210,20 +211,16 @@ def test_a_plain_commit_over_message_max_bytes_fails_and_changes_nothing() -> No
     assert world.offset("g") == 5
 
 
-def test_repeated_commits_of_a_group_are_plain(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World()
-    world.call(commit_request("g", 5), "g")
-    handled: list[Any] = []
-    partition = world.partition("g")
-    monkeypatch.setattr(partition, "handle", lambda *each: handled.append(each))
-    assert commit_error(world.call(commit_request("g", 6), "g")) == 0
-    assert handled == []
-    monkeypatch.undo()
-    assert world.offset("g") == 6
-    assert partition.shard.changed == {"g"}
-    assert partition.records_since_snapshot == 2
+def test_a_commit_that_exceeds_the_open_batch_begins_another() -> None:
+    world = World(settings=Settings(message_max_bytes=400))
+    sizes = [commit_request("g", at, partition) for at, partition in ((5, 0), (6, 1))]
+    sizes[1].topics[0].partitions *= 5
+    answers = [world.submit(request, "g") for request in sizes]
+    world.loop.settle()
+    assert [commit_error(answer) for [answer] in answers] == [0, 0]
+    batches = world.log.read(world.partition("g").log_partition, 0, 1 << 20)
+    assert [read_header(batch).record_count for batch in batches] == [1, 5]
+    assert (world.offset("g"), world.offset("g", 1)) == (5, 6)
 
 
 # Loading.
@@ -404,7 +401,7 @@ def test_requests_of_a_shard_never_overlap() -> None:
     def again(_: Any) -> None:
         if left[0]:
             left[0] -= 1
-            request = commit_request("g", left[0])
+            request = as_received(commit_request("g", left[0]), 8)
             world.runtime.submit(0, request, Caller(), again)
             world.runtime.submit(0, fetch_request("g"), Caller(), lambda _: None)
 

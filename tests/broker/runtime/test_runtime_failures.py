@@ -147,9 +147,9 @@ def test_a_slow_write_that_succeeds_gets_one_response() -> None:
 class Buggy(Shard):
     """A shard with a bug in one group."""
 
-    def replay(self, record: Any, origin: Any) -> None:
-        assert record.key.group != "bug", "a bug"
-        super().replay(record, origin)
+    def replay_commit(self, commit: Any, offsets: Any) -> None:
+        assert commit.group_id != "bug", "a bug"
+        super().replay_commit(commit, offsets)
 
 
 class BuggyWorld(World):

@@ -29,8 +29,7 @@ from coterie.broker.runtime.system import (
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.wire import messages as m
-from coterie.wire.codec import NO_LIMIT, decode, encode
-from coterie.wire.plain_commit import read_plain_commit
+from coterie.wire.commit import CommitResponse, as_received
 from tests.broker.coordinator.driver import Topics, fetched_group
 
 TOPIC_ID = b"offsets-topic-id"
@@ -182,17 +181,15 @@ class World:
     def submit(self, request: Any, group_id: str, version: int = 8) -> list[Any]:
         """Submit a request to the group's shard; return the list of its responses.
 
-        A plain commit is submitted as the connection decodes it.
+        A commit is submitted as the connection decodes it.
         """
         answers: list[Any] = []
         shard = self.runtime.shard_of(group_id)
-        if isinstance(request, m.OffsetCommitRequest):
-            frame = encode(request, version)
-            request = read_plain_commit(frame, 0, version, NO_LIMIT) or request
+        request = as_received(request, version)
 
         def respond(answer: Any) -> None:
-            if isinstance(answer, bytes):
-                answer, _ = decode(m.OffsetCommitResponse, version, answer)
+            if isinstance(answer, CommitResponse):
+                answer = answer.message()
             elif isinstance(answer, m.OffsetFetchResponseGroup):
                 answer = fetched_group(answer)
             answers.append(answer)

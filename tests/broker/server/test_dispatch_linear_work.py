@@ -31,6 +31,7 @@ from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.settings import Settings
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.commit import CommitResponse
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Struct, Versions
@@ -331,5 +332,7 @@ def _call(
     answered = server.handle(request, case.version)
     waiting = asyncio.wait_for(answered, WAIT_S)
     response = server.loop.run_until_complete(waiting)
+    if isinstance(response, CommitResponse):
+        response = response.message()
     assert response is not None
     return _results(response)

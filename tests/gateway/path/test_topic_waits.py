@@ -12,6 +12,7 @@ from coterie.gateway.path.topic_waits import waiting_for_topics
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
+from coterie.wire.commit import as_received
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message
 from tests.broker.server.harness import ThreadServer, WireClient
@@ -72,7 +73,6 @@ def code(client: WireClient) -> int:
     return received
 
 
-# A request with metadata of 200 bytes is not a plain commit.
 @pytest.mark.parametrize("version", [2, 7, 8, 9])
 @pytest.mark.parametrize("metadata", ["", "m" * 200])
 def test_a_commit_to_a_new_topic_waits_for_a_copy(
@@ -224,7 +224,7 @@ def test_requests_after_one_that_waits_are_held(refreshes: Refreshes) -> None:
     catalog = SimpleNamespace(topics={})
     call: Any = SimpleNamespace(
         node=SimpleNamespace(broker=SimpleNamespace(catalog=catalog)),
-        request=commit("unknown"),
+        request=as_received(commit("unknown"), 9),
         peer=SimpleNamespace(hold_requests=lambda: held.append(True)),
     )
     handlers = waiting_for_topics(

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.broker.coordinator.offsets.committed import CommittedOffset, to_record
+from coterie.broker.coordinator.offsets.committed import CommittedOffset
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Record
 from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.snapshot import commit_record
 from coterie.broker.runtime.loader import replay_batch
 from coterie.settings import Settings
-from coterie.types import ProducerId
+from coterie.types import ProducerId, TopicPartition
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -256,10 +257,11 @@ class _History(Log):
 
 
 def _record(group_id: str, partition: int, value: int | None) -> Record:
-    key = OffsetCommitKey(group=group_id, topic="t", partition=partition)
     if value is None:
+        key = OffsetCommitKey(group=group_id, topic="t", partition=partition)
         return Record(key, None)
-    return to_record(key, CommittedOffset(value, -1, "", 1_000))
+    name = TopicPartition("t", partition)
+    return commit_record(group_id, name, CommittedOffset(value, -1, "", 1_000))
 
 
 def _encoded(record: Record) -> tuple[bytes, bytes | None]:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from coterie.broker.coordinator.assignors.spec import Assign
+from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets
 from coterie.settings import Settings
 from coterie.types import GroupId, LogOffset, ProducerId, TopicId, TopicName
+from coterie.wire.commit import Response
 from coterie.wire.schema import Message, Struct
 
 Ticket: TypeAlias = int
@@ -194,14 +196,12 @@ PARKED: Final = None
 
 class Result(NamedTuple):
     """The output of a handler. It is a tuple because one is made for every request: a
-    frozen dataclass takes 2.5 times as long. `records` are one atomic batch. With
-    `producer_id` >= 0 they are written as a transactional batch of that producer and
-    take effect with its COMMIT marker."""
+    frozen dataclass takes 2.5 times as long. `records` are one atomic batch. A commit
+    of offsets has `commit` in place of them."""
 
-    response: Struct | None = PARKED
+    response: Response | None = PARKED
     records: tuple[Record, ...] = ()
     changes: tuple[Change, ...] = ()
     timers: tuple[Timer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
-    producer_id: ProducerId = -1
-    producer_epoch: int = -1
+    commit: AcceptedOffsets | None = None

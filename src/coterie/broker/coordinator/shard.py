@@ -9,7 +9,7 @@ is discarded and loaded again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from coterie.broker.coordinator.admin import (
@@ -68,11 +68,10 @@ from coterie.broker.coordinator.consumer.timers import (
     timers_after_load,
 )
 from coterie.broker.coordinator.offsets import replay as offset_replay
+from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets, PackedOffsets
 from coterie.broker.coordinator.offsets.commit import (
-    commit_offsets,
-    commit_transactional_offsets,
+    handle_commit,
     refuse_commit,
-    refuse_transactional_commit,
 )
 from coterie.broker.coordinator.offsets.committed import Packed
 from coterie.broker.coordinator.offsets.deletion import (
@@ -101,12 +100,11 @@ from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import GroupId, LogOffset, ProducerId, TopicName
 from coterie.wire import messages as m
+from coterie.wire.commit import Commit, Response
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
-from coterie.wire.schema import Struct
 
 _Handler: TypeAlias = Callable[[State, Any, Context], Result]
-_Refuser: TypeAlias = Callable[[Any, Context, ErrorCode, str | None], Struct]
+_Refuser: TypeAlias = Callable[[Any, Context, ErrorCode, str | None], Response]
 
 
 def _by_group_type(classic: _Handler, consumer: _Handler) -> _Handler:
@@ -143,8 +141,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     m.ConsumerGroupPrepareAssignmentRequest: prepare_assignment,
     m.ConsumerGroupInstallAssignmentRequest: install_assignment,
     # Offsets.
-    m.OffsetCommitRequest: commit_offsets,
-    m.TxnOffsetCommitRequest: commit_transactional_offsets,
+    Commit: handle_commit,
     FetchOffsets: fetch_offsets,
     m.OffsetDeleteRequest: delete_offsets,
     # Admin clients.
@@ -175,9 +172,7 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     m.ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse,
     m.ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
     m.ConsumerGroupInstallAssignmentRequest: refuse_install,
-    m.OffsetCommitRequest: refuse_commit,
-    PlainCommit: refuse_commit,
-    m.TxnOffsetCommitRequest: refuse_transactional_commit,
+    Commit: refuse_commit,
     FetchOffsets: refuse_fetch,
     m.OffsetDeleteRequest: refuse_delete,
     DescribeGroup: refuse_describe_group,
@@ -250,7 +245,7 @@ class Shard:
         context: Context,
         code: ErrorCode,
         message: str | None = None,
-    ) -> Struct:
+    ) -> Response:
         """Return the response to a request that carries an error where its schema
         allows.
 
@@ -306,16 +301,10 @@ class Shard:
             # The group is a simple one until a metadata record is replayed.
             state.ensure_group(key.group)
 
-    def store_commit(
-        self,
-        group_id: GroupId,
-        offsets: Sequence[tuple[TopicName, dict[int, Packed]]],
-    ) -> None:
-        """Store the offsets of a plain commit, as the replay of its records does."""
-        stored = self.state.offsets.stored
-        for topic, of_topic in offsets:
-            stored.put_all(group_id, topic, of_topic)
-        self.changed.add(group_id)
+    def replay_commit(self, commit: AcceptedOffsets, offsets: PackedOffsets) -> None:
+        """Store the packed offsets of a commit, as the replay of its records does."""
+        offset_replay.replay_commit(self.state, commit, offsets)
+        self.changed.add(commit.group_id)
 
     def replay_commits(
         self, group_id: GroupId, topic: TopicName, offsets: dict[int, Packed]

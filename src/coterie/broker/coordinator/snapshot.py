@@ -18,14 +18,15 @@ from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.offsets.committed import (
+    EXPIRING_VERSION,
+    VERSION,
     CommittedOffset,
     Packed,
     partition_of,
-    to_record,
 )
 from coterie.broker.coordinator.offsets.store import GroupOffsets
 from coterie.broker.coordinator.record_serde import decode_record, encode_record
-from coterie.broker.coordinator.records import OffsetCommitKey
+from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
 from coterie.broker.coordinator.result import Origin, Record
 from coterie.broker.coordinator.state import State
 from coterie.errors import LogCorrupt
@@ -70,7 +71,7 @@ def take_transactions(state: State) -> bytes:
     """Return the encoded offsets of all open transactions."""
     return b"".join(
         _entry(
-            _commit(group_id, name, committed),
+            commit_record(group_id, name, committed),
             Origin(
                 committed.record_offset, -1, producer_id, transaction.producer_epoch
             ),
@@ -143,11 +144,21 @@ def read_offsets(kept: bytes) -> GroupOffsets:
     return offsets
 
 
-def _commit(
+def commit_record(
     group_id: GroupId, name: TopicPartition, committed: CommittedOffset
 ) -> Record:
+    """Return the record of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=name.topic, partition=name.partition)
-    return to_record(key, committed)
+    expire_ms = committed.expire_timestamp_ms
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=expire_ms,
+        topic_id=committed.topic_id,
+    )
+    return Record(key, value, VERSION if expire_ms == -1 else EXPIRING_VERSION)
 
 
 def _entry(record: Record, origin: Origin) -> bytes:

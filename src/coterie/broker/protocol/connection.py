@@ -26,6 +26,12 @@ from coterie.errors import MalformedFrame
 from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
+from coterie.wire.commit import (
+    CommitLayout,
+    CommitResponse,
+    commit_layout,
+    read_commit,
+)
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
     HEADER_V0_BYTES,
@@ -37,7 +43,6 @@ from coterie.wire.framing import (
     read_size,
     write_response,
 )
-from coterie.wire.plain_commit import read_plain_commit
 from coterie.wire.releases import Release
 from coterie.wire.schema import Message
 
@@ -48,6 +53,7 @@ class _RequestLayout(NamedTuple):
     request: type[Message]
     flexible: bool
     tagged_response: bool
+    commit: CommitLayout | None
 
 
 _Layouts: TypeAlias = dict[tuple[int, int], _RequestLayout]
@@ -65,14 +71,18 @@ def _request_layout(key: int, version: int, release: Release | None) -> _Request
         raise MalformedFrame(f"{api.key.title} v{version} is not served")
     flexible = version in api.request.FLEXIBLE
     tagged = flexible and key != ApiKey.API_VERSIONS
-    return _RequestLayout(api.request, flexible, tagged)
+    commit: CommitLayout | None = None
+    if key in _COMMITS:
+        message: Any = api.request
+        commit = commit_layout(message, version)
+    return _RequestLayout(api.request, flexible, tagged, commit)
 
 
 def _is_served(api: Api, version: int, release: Release | None) -> bool:
     return version in api.served and (release is None or release.has(api.key, version))
 
 
-_OFFSET_COMMIT: Final = int(ApiKey.OFFSET_COMMIT)
+_COMMITS: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 
 CONCURRENT: Final[frozenset[int]] = frozenset(
     {
@@ -321,17 +331,20 @@ class Connection:
         if not self.has_request() or self.frames.next_key() != ApiKey.PRODUCE:
             self.frames.discard()
 
-    def respond(self, request: Request, response: Message | bytes | None) -> None:
-        """Queue the response to a request, which may be encoded already; None means
-        that the request has no response. A response that cannot be encoded is a
-        bug: the error is not caught.
+    def respond(
+        self, request: Request, response: Message | CommitResponse | None
+    ) -> None:
+        """Queue the response to a request; None means that the request has no response.
+        A response that cannot be encoded is a bug: the error is not caught.
         """
         assert request.frame is None, "answered twice"
         if response is None:
             frame = b""
-        elif isinstance(response, bytes):
+        elif isinstance(response, CommitResponse):
             frame = write_response(
-                request.correlation_id, response, tagged=request.tagged_response
+                request.correlation_id,
+                response.encode(),
+                tagged=request.tagged_response,
             )
         elif request.api_version == RAW_TOKEN:
             frame = _raw_token(response)
@@ -423,10 +436,10 @@ class Connection:
             layout = _request_layout(key, version, self._release)
             self._layouts[key, version] = layout
         client_id, at = self._client_id(frame, flexible=layout.flexible)
-        body: Any = None
-        if key == _OFFSET_COMMIT:
-            body = read_plain_commit(frame, at, version, self._elements_max)
-        if body is None:
+        body: Any
+        if layout.commit is not None:
+            body = read_commit(layout.commit, frame, at, self._elements_max)
+        else:
             body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)

@@ -16,7 +16,7 @@ from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.system import Scheduler
 from coterie.errors import LogError
 from coterie.types import TopicName
-from coterie.wire.schema import Struct
+from coterie.wire.commit import Response
 
 Respond = Callable[[Any], None]
 """A function that sends the response to a request; called once."""
@@ -65,7 +65,7 @@ class _Write:
     def __init__(self) -> None:
         self.checks = 0
         """The number of times that a check found the write in progress."""
-        self.responses: list[tuple[PendingRequest, Struct | bytes]] = []
+        self.responses: list[tuple[PendingRequest, Response]] = []
         self.growth: dict[LogPartition, int] = {}
 
 
@@ -109,9 +109,7 @@ class DeferredResponses:
         write.growth[log_partition] = write.growth.get(log_partition, 0) + size_bytes
         return sequence
 
-    def defer(
-        self, sequence: int, pending: PendingRequest, response: Struct | bytes
-    ) -> None:
+    def defer(self, sequence: int, pending: PendingRequest, response: Response) -> None:
         """Send the response once that write is durable."""
         assert sequence > self._flusher.durable_sequence
         self._writes[sequence].responses.append((pending, response))

@@ -35,8 +35,6 @@ from coterie.wire import messages as m
 Observe = Callable[[float], None]
 _Partition: TypeAlias = tuple[TopicId, int]
 _JOIN_EPOCH: Final = 0
-_COMMITS: Final = frozenset({m.OffsetCommitRequest, m.TxnOffsetCommitRequest})
-"""Requests whose records are commits, none of them a tombstone."""
 
 
 class _Unowned(NamedTuple):
@@ -74,10 +72,10 @@ class Metrics:
 
     def count(self, state: State, request: Any, result: Result, now_ms: int) -> None:
         """Count a result that has been applied."""
-        assert result.records, "a result without records is not counted"
-        if type(request) in _COMMITS:
-            self.offset_commits += len(result.records)
+        if result.commit is not None:
+            self.offset_commits += result.commit.record_count
             return
+        assert result.records, "a result without records is not counted"
         groups: dict[GroupId, bool] = {}
         """The consumer groups of the records, and whether their epoch was bumped."""
         for record in result.records:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
+from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.records import OffsetCommitKey
@@ -34,6 +35,7 @@ from coterie.broker.runtime.batches import (
     apply_result,
     result_batch,
     split_result,
+    stage_commit,
 )
 from coterie.broker.runtime.deferred import (
     Caller,
@@ -44,7 +46,6 @@ from coterie.broker.runtime.deferred import (
 )
 from coterie.broker.runtime.durability import Durability
 from coterie.broker.runtime.metrics import Metrics
-from coterie.broker.runtime.plain_commits import write_plain_commit
 from coterie.broker.runtime.rebalance_log import (
     RebalanceLog,
     groups_before,
@@ -66,10 +67,9 @@ from coterie.broker.runtime.timers import Timers, TimerTable
 from coterie.errors import ApiError, LogError, LogFull
 from coterie.types import GroupId, LogOffset, ProducerId
 from coterie.wire import messages as m
+from coterie.wire.commit import Response
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit, write_plain_response
 from coterie.wire.record_batch import encode_marker, read_header
-from coterie.wire.schema import Struct
 
 _LOGGER = logging.getLogger(__name__)
 RETRY_S: Final = 5.0
@@ -208,16 +208,6 @@ class Runtime:
                 partition.store.prioritize(partition)
             respond(self._error_shard.refuse(request, context, code))
             return
-        if type(request) is PlainCommit:
-            if self._submit_plain(partition, pending):
-                return
-            pending = PendingRequest(request.general(), context, respond)
-        self._submit_general(partition, pending)
-
-    def _submit_general(
-        self, partition: CoordinatorPartition, pending: PendingRequest
-    ) -> None:
-        request, context, respond = pending
         try:
             result = self._handle(partition, request, context)
             if result.response is None:
@@ -243,32 +233,6 @@ class Runtime:
         for waiting, reply in replies:
             self.respond(partition, waiting, reply)
 
-    def _submit_plain(
-        self, partition: CoordinatorPartition, pending: PendingRequest
-    ) -> bool:
-        """Write a plain commit and respond; return False, and change nothing, if the
-        general path has to handle it."""
-        request, context, respond = pending
-        try:
-            written = write_plain_commit(
-                partition, request, context, self._settings.message_max_bytes
-            )
-        except Exception:
-            self.stop_after_bug(partition)
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            respond(partition.shard.refuse(request, context, code))
-            return True
-        if written is None:
-            return False
-        size_bytes, record_count = written
-        partition.written_sequence = partition.deferred.staged(
-            partition.log_partition, size_bytes
-        )
-        if self.metrics is not None:
-            self.metrics.offset_commits += record_count
-        self.respond(partition, pending, write_plain_response(request))
-        return True
-
     def _handle(
         self, partition: CoordinatorPartition, request: Any, context: Context
     ) -> Result:
@@ -281,7 +245,7 @@ class Runtime:
 
     def refusal(
         self, request: Any, caller: Caller, code: ErrorCode, message: str | None = None
-    ) -> Struct:
+    ) -> Response:
         """Return the error response to a request that no shard handles."""
         context = self.context_of(caller)
         return self._error_shard.refuse(request, context, code, message)
@@ -397,27 +361,30 @@ class Runtime:
 
     def _apply_and_observe(
         self, partition: CoordinatorPartition, request: Any, result: Result, now_ms: int
-    ) -> Sequence[tuple[PendingRequest, Struct]]:
+    ) -> Sequence[tuple[PendingRequest, Response]]:
         """Apply a result as `_apply` does; count it and log rebalances."""
-        if not (result.records or result.changes):
+        has_records = result.commit is not None or bool(result.records)
+        if not (has_records or result.changes):
             return self._apply(partition, result, now_ms)
         state = partition.shard.state
         before = groups_before(state, result) if may_rebalance(result) else None
         replies = self._apply(partition, result, now_ms)
         if before is not None:
             self.rebalances.observe(state, request, result, before, now_ms)
-        if self.metrics is not None and result.records:
+        if self.metrics is not None and has_records:
             self.metrics.count(state, request, result, now_ms)
         return replies
 
     def _apply(
         self, partition: CoordinatorPartition, result: Result, now_ms: int
-    ) -> Sequence[tuple[PendingRequest, Struct]]:
+    ) -> Sequence[tuple[PendingRequest, Response]]:
         """Apply a result; return the pending requests it completes, with responses.
 
         Raises ApiError as `_write` does. Any other exception is a bug.
         """
-        if result.records:
+        if result.commit is not None:
+            self._write_commit(partition, result, result.commit, now_ms)
+        elif result.records:
             self._write(partition, result, now_ms)
         elif result.changes:
             partition.version += 1
@@ -433,7 +400,7 @@ class Runtime:
         self,
         partition: CoordinatorPartition,
         pending: PendingRequest,
-        response: Struct | bytes,
+        response: Response,
     ) -> None:
         """Respond once all writes of the shard are durable that the response may depend
         on. The heartbeat of a member depends on groups, and does not wait for
@@ -448,6 +415,41 @@ class Runtime:
         else:
             partition.deferred.defer(sequence, pending, response)
 
+    def _write_commit(
+        self,
+        partition: CoordinatorPartition,
+        result: Result,
+        commit: AcceptedOffsets,
+        now_ms: int,
+    ) -> None:
+        """Replay the records of a commit and stage them. Raises as `_write` does."""
+        assert not result.records
+        if commit.producer.producer_id >= 0:
+            self._write(partition, result, now_ms)
+            return
+        size_bytes = stage_commit(
+            partition.shard,
+            partition.log,
+            partition.log_partition,
+            commit,
+            now_ms,
+            self._settings.message_max_bytes,
+        )
+        if not size_bytes:
+            raise self._too_large(partition)
+        partition.written_sequence = partition.deferred.staged(
+            partition.log_partition, size_bytes
+        )
+        partition.records_since_snapshot += commit.record_count
+
+    def _too_large(self, partition: CoordinatorPartition) -> ApiError:
+        _LOGGER.error(
+            "%s: a batch is over message.max.bytes (%d)",
+            partition.name,
+            self._settings.message_max_bytes,
+        )
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
     def _write(
         self, partition: CoordinatorPartition, result: Result, now_ms: int
     ) -> None:
@@ -458,15 +460,11 @@ class Runtime:
         offset = partition.log.bounds(partition.log_partition).next_offset
         batch = result_batch(result, offset, now_ms)
         if len(batch) > self._settings.message_max_bytes:
-            _LOGGER.error(
-                "%s: a batch of %d bytes is over message.max.bytes (%d)",
-                partition.name,
-                len(batch),
-                self._settings.message_max_bytes,
-            )
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        last = result.records[-1].key  # handlers put offset commits first
-        may_change_groups = bool(result.changes) or type(last) is not OffsetCommitKey
+            raise self._too_large(partition)
+        may_change_groups = bool(result.changes)
+        if result.records:
+            last = result.records[-1].key  # handlers put offset commits first
+            may_change_groups |= type(last) is not OffsetCommitKey
         partition.version += may_change_groups
         apply_result(partition.shard, result, offset, now_ms)
         self._append(partition, batch)
@@ -483,8 +481,11 @@ class Runtime:
         """Apply a result whose records are in the log from `offset` on."""
         partition.version += 1
         apply_result(partition.shard, result, offset, now_ms)
+        if result.commit is not None:
+            partition.records_since_snapshot += result.commit.record_count
         partition.records_since_snapshot += len(result.records)
-        self._apply(partition, result._replace(records=(), changes=()), now_ms)
+        others = result._replace(records=(), changes=(), commit=None)
+        self._apply(partition, others, now_ms)
 
     def _append(self, partition: CoordinatorPartition, batch: bytes) -> None:
         header = read_header(batch)

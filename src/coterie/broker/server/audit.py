@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.auth.acl import Operation, PatternType, PermissionType, ResourceType
@@ -21,8 +21,8 @@ from coterie.broker.server.call import Call, Handler, ObservedCall
 from coterie.broker.server.log_limit import LogLimit
 from coterie.types import ScramMechanism
 from coterie.wire.api import ApiKey
+from coterie.wire.commit import CommitResponse
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import ROW, PlainCommit
 
 LOGGER: Final = logging.getLogger("coterie.audit")
 
@@ -241,15 +241,11 @@ def _partitions(_: Any, response: Any) -> Iterator[Item]:
             yield Item(f"{name}-{each.partition_index}", each.error_code)
 
 
-def _commits(request: Any, response: Any) -> Iterator[Item]:
-    if not isinstance(request, PlainCommit) or not isinstance(response, bytes):
-        yield from _partitions(request, response)
-        return
-    # The response to a plain commit is encoded, and has no error.
-    for topic in request.topics:
-        name = topic.name or topic.topic_id.hex()
-        for index, _ in ROW.iter_unpack(topic.rows):
-            yield Item(f"{name}-{index}", ErrorCode.NONE)
+def _commits(_: Any, response: CommitResponse) -> Iterator[Item]:
+    for name, topic_id, partitions, codes in response.topics:
+        topic = name or topic_id.hex()
+        for partition, code in zip_longest(partitions, codes, fillvalue=0):
+            yield Item(f"{topic}-{partition}", code)
 
 
 def _members(_: Any, response: Any) -> Iterator[Item]:

@@ -16,6 +16,7 @@ from coterie.auth.acl import (
 from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.server.broker import Node
 from coterie.types import GroupId, TopicName
+from coterie.wire.commit import Response
 from coterie.wire.schema import Struct
 
 
@@ -29,7 +30,7 @@ class Peer(Protocol):
     sasl: Authentication | None
     """The SASL exchange; None on a listener without SASL."""
 
-    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
+    def send_response(self, token: Any, response: Response | None) -> None:
         """Send the response to the request with that token, in request order."""
 
     def hold_requests(self) -> None:
@@ -166,7 +167,7 @@ class Call:
         """Note that the response waits for an event, at most as long as the client
         permits; `end` ends the wait. The test kit does that early."""
 
-    def respond(self, response: Struct | bytes | None) -> None:
+    def respond(self, response: Response | None) -> None:
         """Send the response; None when the protocol has none for it (acks=0)."""
         self.peer.send_response(self._token, response)
 
@@ -185,16 +186,14 @@ class ObservedCall(Call):
 
     __slots__ = ("_call", "_observe")
 
-    def __init__(
-        self, call: Call, observe: Callable[[Struct | bytes | None], None]
-    ) -> None:
+    def __init__(self, call: Call, observe: Callable[[Response | None], None]) -> None:
         super().__init__(
             call.request, call.api_version, call.client_id, call.peer, call.token
         )
         self._call = call
         self._observe = observe
 
-    def respond(self, response: Struct | bytes | None) -> None:
+    def respond(self, response: Response | None) -> None:
         """Observe and send the response."""
         self._observe(response)
         self._call.respond(response)

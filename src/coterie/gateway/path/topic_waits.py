@@ -17,10 +17,11 @@ from typing import Any, Final, TypeAlias
 
 from coterie.broker import Call, Catalog, Handler
 from coterie.errors import MalformedFrame
+from coterie.types import TopicName
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
-from coterie.wire.plain_commit import ROW, PlainTopic
+from coterie.wire.commit import Commit
 
 Refresh: TypeAlias = Callable[[Callable[[], None]], None]
 """A function that copies upstream's topics soon, and then calls its argument, whether
@@ -55,23 +56,31 @@ def _handle(
         refresh(partial(handler, call))
 
 
-def _knows_partitions(catalog: Catalog, request: Any) -> bool:
-    return all(_knows_topic(catalog, topic) for topic in request.topics)
+def _knows_commit(catalog: Catalog, request: Commit) -> bool:
+    for topic in request.topics:
+        name: str | None = topic.name
+        if request.layout.by_id:
+            name = catalog.topic_name(topic.topic_id)
+        if not _has_partitions(catalog, name, topic.rows.partitions):
+            return False
+    return True
 
 
-def _knows_topic(catalog: Catalog, topic: Any) -> bool:
+def _knows_partitions(catalog: Catalog, request: m.OffsetDeleteRequest) -> bool:
+    return all(
+        _has_partitions(
+            catalog, topic.name, (each.partition_index for each in topic.partitions)
+        )
+        for topic in request.topics
+    )
+
+
+def _has_partitions(
+    catalog: Catalog, name: TopicName | None, partitions: Iterable[int]
+) -> bool:
     """Return whether the catalog has all partitions of a topic in a request."""
-    name = topic.name
-    if not name and hasattr(topic, "topic_id"):
-        name = catalog.topic_name(topic.topic_id)
     known = catalog.topics.get(name or "")
-    if known is None:
-        return False
-    if isinstance(topic, PlainTopic):
-        largest = max(ROW.iter_unpack(topic.rows))[0]
-    else:
-        largest = max((each.partition_index for each in topic.partitions), default=0)
-    return bool(largest < known.partition_count)
+    return known is not None and max(partitions, default=0) < known.partition_count
 
 
 def _knows_subscription(
@@ -103,8 +112,8 @@ def _knows_names(catalog: Catalog, names: Iterable[str]) -> bool:
 
 
 _KNOWS: Final[Mapping[int, Callable[[Catalog, Any], bool]]] = {
-    ApiKey.OFFSET_COMMIT: _knows_partitions,
-    ApiKey.TXN_OFFSET_COMMIT: _knows_partitions,
+    ApiKey.OFFSET_COMMIT: _knows_commit,
+    ApiKey.TXN_OFFSET_COMMIT: _knows_commit,
     ApiKey.OFFSET_DELETE: _knows_partitions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _knows_subscription,
     ApiKey.JOIN_GROUP: _knows_protocols,

@@ -31,8 +31,8 @@ from coterie.testing.request_names import (
 )
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.commit import Commit, decoded
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
 
 _NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
@@ -111,7 +111,7 @@ def _reply_metadata(
     is_listing = not request.topics
 
     def add_error(response: Any) -> None:
-        response = call.decoded(response)
+        response = decoded(response, call.api_version)
         topics = []
         for topic in response.topics:
             if wanted.topic is None or topic.name == wanted.topic:
@@ -139,7 +139,7 @@ def _fail_topic(topic: Any, code: ErrorCode) -> None:
 
 def _reply_log_dirs(call: RecordedCall, handler: Handler, code: ErrorCode) -> None:
     def add_error(response: Any) -> None:
-        response = call.decoded(response)
+        response = decoded(response, call.api_version)
         for directory in response.results:
             directory.error_code, directory.topics = code, []
         call.send(response)
@@ -155,7 +155,7 @@ def _reply_offsets(
     listed = {each.group_id for each in requested if each.topics is None}
 
     def add_error(response: Any) -> None:
-        response = call.decoded(response)
+        response = decoded(response, call.api_version)
         # Before v8 the response has no groups.
         for group in response.groups or [response]:
             group_id = getattr(group, "group_id", requested[0].group_id)
@@ -212,7 +212,7 @@ class _Hits:
         the fault hits, one with the others."""
         hit, rest = [], []
         for element in getattr(request, rows.request) or ():
-            if not self._has(element, rows):
+            if not self.has(element, rows):
                 rest.append(element)
             elif rows.nested is None or not rows.nested.nested:
                 hit.append(element)
@@ -223,7 +223,8 @@ class _Hits:
                     rest.append(inner_rest)
         return _with(request, rows.request, hit), _with(request, rows.request, rest)
 
-    def _has(self, element: Any, rows: Rows) -> bool:
+    def has(self, element: Any, rows: Rows) -> bool:
+        """Return whether the fault hits a row."""
         wanted = self._wanted
         if rows.kind == "topic":
             name = element if isinstance(element, str) else None
@@ -257,7 +258,11 @@ def _reply_rows(
     call: RecordedCall, handler: Handler, code: ErrorCode, rows: Rows, wanted: Filter
 ) -> None:
     key, version = ApiKey(call.request.API_KEY), call.api_version
-    hit, rest = _Hits(call, code, wanted).split(_with_all_rows(call), rows)
+    hits = _Hits(call, code, wanted)
+    if isinstance(call.request, Commit):
+        _reply_commit(call, handler, code, rows, hits)
+        return
+    hit, rest = hits.split(_with_all_rows(call), rows)
     errors: Any = error_response(hit, version, code)
     if errors is not None and code in _ELSEWHERE:
         _name_leaders(call, key, rows, errors)
@@ -279,7 +284,7 @@ def _reply_rows(
         if errors is None:
             call.drop(close=True)
             return
-        merged = call.decoded(response)
+        merged = decoded(response, call.api_version)
         if getattr(merged, "error_code", ErrorCode.NONE) == ErrorCode.NONE:
             _merge(merged, errors, rows)
             if key in _LEADER_HINTS_SINCE:
@@ -290,6 +295,22 @@ def _reply_rows(
     handler(call)
 
 
+def _reply_commit(
+    call: RecordedCall, handler: Handler, code: ErrorCode, rows: Rows, hits: _Hits
+) -> None:
+    """Refuse the topics that the fault hits, as an authorizer does: the group's shard
+    responds for all of them."""
+    request: Commit = call.request
+    others = [topic for topic in request.topics if not hits.has(topic, rows)]
+    if not others:
+        _send(call, error_response(request.message(), call.api_version, code))
+        return
+    for topic in request.topics:
+        if topic not in others:
+            topic.error_code = code
+    handler(call)
+
+
 def _with_all_rows(call: RecordedCall) -> Any:
     """Return the request with the rows that it stands for without naming them."""
     request = call.request
@@ -297,7 +318,7 @@ def _with_all_rows(call: RecordedCall) -> Any:
         return _with_session(call)
     if isinstance(request, m.ElectLeadersRequest) and request.topic_partitions is None:
         return _with_all_topics(call)
-    return request.general() if isinstance(request, PlainCommit) else request
+    return request
 
 
 def _with_session(call: RecordedCall) -> Any:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.broker import Call
-from coterie.testing.error_responses import decoded_response
 from coterie.testing.recorder import RecordedRequest
-from coterie.wire.api import ApiKey
+from coterie.wire.commit import Response
 from coterie.wire.schema import Struct
 
 
@@ -41,19 +40,14 @@ class RecordedCall(Call):
         peer: Any = self.peer
         peer.when_followed(end)
 
-    def decoded(self, response: Struct | bytes) -> Any:
-        """Return a handler's response, parts of which may be encoded, as a message."""
-        key = ApiKey(self.request.API_KEY)
-        return decoded_response(key, self.api_version, response)
-
-    def respond(self, response: Struct | bytes | None) -> None:
+    def respond(self, response: Response | None) -> None:
         """Pass the response to the fault, or send it."""
         if self.intercept is not None:
             self.intercept(response)
         else:
             self.send(response)
 
-    def send(self, response: Struct | bytes | None) -> None:
+    def send(self, response: Response | None) -> None:
         """Record and send the response."""
         self._finish(self.recorded, response, True)
         super().respond(response)
@@ -63,7 +57,7 @@ class RecordedCall(Call):
         self._finish(self.recorded, response, True)
         super().fail_authentication(response, reason)
 
-    def drop(self, response: Struct | bytes | None = None, *, close: bool) -> None:
+    def drop(self, response: Response | None = None, *, close: bool) -> None:
         """Send no response: close the connection, or leave it open and handle no later
         request of it."""
         self._finish(self.recorded, response, False)

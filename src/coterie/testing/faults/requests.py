@@ -140,8 +140,6 @@ class ThrottleRequests(Fault):
         handler(call)
 
     def _send(self, call: RecordedCall, response: Any) -> None:
-        if isinstance(response, bytes):
-            response = call.decoded(response)
         if hasattr(response, "throttle_time_ms"):
             throttle_ms = max(response.throttle_time_ms, self._throttle_ms)
             response.throttle_time_ms = throttle_ms

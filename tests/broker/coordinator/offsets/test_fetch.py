@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.offsets.committed import (
     CommittedOffset,
     pack,
@@ -68,13 +67,6 @@ def test_a_fetch_returns_offset_leader_epoch_and_metadata(driver: ShardDriver) -
     assert (topic.name, partition.partition_index) == T0
     assert (partition.committed_offset, partition.committed_leader_epoch) == (5, 3)
     assert (partition.metadata, partition.error_code) == ("so far", 0)
-
-
-@pytest.mark.fact("A-42", "H-94c")
-def test_a_dead_group_is_treated_like_an_unknown_group(driver: ShardDriver) -> None:
-    driver.groups["g"].state = GroupState.DEAD
-    assert driver.offsets(None) == {}
-    assert driver.offsets({"t": [0]}) == {T0: -1}
 
 
 @pytest.mark.fact("A-43a")

@@ -206,7 +206,7 @@ def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) 
     assert txn_commit(driver, 5, "gone", version=6) == [UNKNOWN] * 4
     assert txn_commit(driver, 5, version=6) == [0] * 4
     assert txn_commit(driver, 5, group_id="none", version=6) == [69] * 4
-    assert driver.txn_commit({("nowhere", 0): 1}, version=6) == {("", 0): 100}
+    assert driver.txn_commit({("nowhere", 0): 1}, version=6) == {("nowhere", 0): 100}
 
 
 def test_the_producer_of_a_classic_member_always_gets_illegal_generation() -> None:

@@ -15,6 +15,8 @@ from coterie.auth.acl import ANONYMOUS, Operation, Principal
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.catalog.catalog import Catalog
 from coterie.broker.catalog.topics import NewTopic
+from coterie.broker.coordinator.offsets.commit import CommitDivision
+from coterie.broker.coordinator.result import TopicView
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.runtime.data import DataPlane
@@ -28,6 +30,8 @@ from coterie.broker.server.dispatch import HANDLERS
 from coterie.errors import LogFull
 from coterie.settings import Settings
 from coterie.wire import messages as m
+from coterie.wire.commit import Commit, Response, as_received
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import LogRecord, encode_batch
 from coterie.wire.schema import Struct
 
@@ -96,18 +100,19 @@ class FakeLoop:
 
 
 class FakeRuntime:
-    """A runtime that records submitted requests and responds with `response`."""
+    """A runtime that records submitted commits and accepts all of their partitions that
+    exist."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Callable[[], TopicView]) -> None:
+        self._topics = topics
         self.ended: list[tuple[int, int, int, bool]] = []
         self.submitted: list[tuple[int, Any]] = []
-        self.response: Any = None
 
     def submit(
-        self, index: int, request: Any, caller: Any, answer: Callable[[Any], None]
+        self, index: int, request: Commit, caller: Any, answer: Callable[[Any], None]
     ) -> None:
         self.submitted.append((index, request))
-        answer(self.response)
+        answer(CommitDivision(request, self._topics()).refuse_all(ErrorCode.NONE))
 
     def end_transaction(
         self, shard: int, producer_id: int, producer_epoch: int, commit: bool
@@ -132,7 +137,7 @@ class FakePeer:
     def response(self) -> Any:
         return self.responses[0] if self.responses else None
 
-    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
+    def send_response(self, token: Any, response: Response | None) -> None:
         assert not self.responses, "a request has one response"
         self.responses.append(response)
 
@@ -225,7 +230,7 @@ class FakeBroker:
     def start(self) -> None:
         node_ids = [node.node_id for node in self.nodes]
         self.flusher = Flusher(self.log, self.loop, threaded=False)
-        self.groups = cast(Any, FakeRuntime())
+        self.groups = cast(Any, FakeRuntime(lambda: self.catalog))
         self.catalog = Catalog(self.settings, node_ids)
         self.data = DataPlane(
             self.log,
@@ -291,7 +296,8 @@ class FakeBroker:
     def start_call(self, request: Any, version: int, *, node: int = 0) -> FakePeer:
         """Handle a request that may wait for its response."""
         peer = FakePeer(self.nodes[node])
-        HANDLERS[request.API_KEY](Call(request, version, "test", peer, None))
+        received = as_received(request, version)
+        HANDLERS[request.API_KEY](Call(received, version, "test", peer, None))
         self.loop.end_turn()
         return peer
 

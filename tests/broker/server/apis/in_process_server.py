@@ -30,6 +30,7 @@ from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
+from coterie.wire.commit import CommitResponse, Response, as_received
 from coterie.wire.schema import Message, Struct
 
 WAIT_S = 60.0
@@ -71,15 +72,14 @@ class FakePeer:
     def __init__(
         self,
         node: Node,
-        answered: asyncio.Future[Struct | None],
+        answered: asyncio.Future[Response | None],
         principal: Principal = ANONYMOUS,
     ) -> None:
         self.node = node
         self.principal = principal
         self._answered = answered
 
-    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
-        assert not isinstance(response, bytes), "only plain commits are encoded"
+    def send_response(self, token: Any, response: Response | None) -> None:
         assert not self._answered.done(), "a request is answered once"
         self._answered.set_result(response)
 
@@ -178,18 +178,18 @@ class InProcessServer:
 
     def send(
         self, request: Message, version: int, node: int = 0
-    ) -> asyncio.Future[Struct | None]:
+    ) -> asyncio.Future[Response | None]:
         """Handle a request as decoded from the wire; return the future response."""
         received, _ = decode(type(request), version, encode(request, version))
         return self.handle(received, version, node)
 
     def handle(
         self, received: Message, version: int, node: int = 0
-    ) -> asyncio.Future[Struct | None]:
+    ) -> asyncio.Future[Response | None]:
         """Handle a decoded request; return the future response."""
-        answered: asyncio.Future[Struct | None] = self.loop.create_future()
+        answered: asyncio.Future[Response | None] = self.loop.create_future()
         peer = FakePeer(self.broker.nodes[node], answered, self.principal)
-        call = Call(received, version, "client", peer, None)
+        call = Call(as_received(received, version), version, "client", peer, None)
         HANDLERS[received.API_KEY](call)
         return answered
 
@@ -200,8 +200,10 @@ class InProcessServer:
         response = self.loop.run_until_complete(waiting)
         return self.as_read(response, version)
 
-    def as_read(self, response: Struct | None, version: int) -> Any:
+    def as_read(self, response: Response | None, version: int) -> Any:
         """Return a response encoded and decoded again."""
+        if isinstance(response, CommitResponse):
+            return response.message()
         assert isinstance(response, Message)
         assert type(response) is api_of(ApiKey(response.API_KEY)).response
         data = encode(response, version)

@@ -7,6 +7,7 @@ import pytest
 from coterie.broker.catalog.transactions import TransactionState
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
+from coterie.wire.commit import decoded
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.server.apis.fake_broker import FakeBroker, allow_except
 from tests.broker.server.apis.test_transactions import Client
@@ -22,9 +23,6 @@ def broker() -> FakeBroker:
     made = FakeBroker()
     made.create("a")
     made.create("b")
-    done = m.OffsetCommitResponsePartition(partition_index=0)
-    topic = m.TxnOffsetCommitResponseTopic(name="a", partitions=[done])
-    made.groups.response = m.TxnOffsetCommitResponse(topics=[topic])
     return made
 
 
@@ -52,7 +50,7 @@ def commit(
             for name in names
         ],
     )
-    response = client.broker.call(request, version, node=node)
+    response = decoded(client.broker.call(request, version, node=node), version)
     return {topic.name: topic.partitions[0].error_code for topic in response.topics}
 
 
@@ -88,7 +86,10 @@ def test_a_topic_without_read_permission_does_not_affect_others(
     refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert commit(client, "b", "a") == {"a": 0, "b": refused}
     [(_, request)] = broker.groups.submitted
-    assert [topic.name for topic in request.topics] == ["a"]
+    assert [(topic.name, topic.error_code) for topic in request.topics] == [
+        ("b", refused),
+        ("a", 0),
+    ]
     assert commit(client, "b") == {"b": refused}
     assert len(broker.groups.submitted) == 1
 

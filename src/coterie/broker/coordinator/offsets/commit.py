@@ -19,59 +19,62 @@ Whether a topic and its partitions exist is decided by the `TopicView` (E17-08).
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Final
 
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.broker.coordinator.classic.timers import commit_timers
-from coterie.broker.coordinator.offsets.committed import value_version
-from coterie.broker.coordinator.offsets.division import (
-    Division,
-    Existing,
-    ResponseTypes,
-)
+from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets, TopicRows
 from coterie.broker.coordinator.offsets.member_check import (
     OlderEpoch,
     check_commit,
     check_transactional_commit,
 )
-from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
-from coterie.broker.coordinator.result import Context, Record, Result, Timer
+from coterie.broker.coordinator.result import Context, Result, Timer, TopicView
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import GroupId
-from coterie.wire import messages as m
+from coterie.types import TopicId, TopicName
+from coterie.wire.commit import (
+    Commit,
+    CommitResponse,
+    CommitTopic,
+    ResponseTopic,
+    read_metadata,
+)
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
-from coterie.wire.schema import ZERO_UUID
+from coterie.wire.record_batch import Producer
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11, so the hot path uses
 # these names.
-_NONE: Final = ErrorCode.NONE
-_DEAD: Final = GroupState.DEAD
 _EMPTY: Final = GroupState.EMPTY
 _COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
-
-_Request: TypeAlias = m.OffsetCommitRequest | m.TxnOffsetCommitRequest
-_RequestPartition: TypeAlias = (
-    m.OffsetCommitRequestPartition | m.TxnOffsetCommitRequestPartition
-)
-
-
-class _Api(NamedTuple):
-    """The response classes of an API, and the version from which topics have ids."""
-
-    types: ResponseTypes
-    topic_ids_since: int
+_NONE: Final = int(ErrorCode.NONE)
+_NO_CODES: Final[tuple[int, ...]] = ()
+_ALL_NONE: Final[Iterable[Sequence[int]]] = repeat(_NO_CODES)
+"""For each topic, the codes of partitions without an error."""
+_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+_UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNKNOWN_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-COMMIT_TYPES: Final = ResponseTypes(
-    m.OffsetCommitResponseTopic, m.OffsetCommitResponsePartition
-)
-TXN_COMMIT_TYPES: Final = ResponseTypes(
-    m.TxnOffsetCommitResponseTopic, m.OffsetCommitResponsePartition
-)
-_OFFSET_COMMIT: Final = _Api(COMMIT_TYPES, topic_ids_since=10)
-_TXN_OFFSET_COMMIT: Final = _Api(TXN_COMMIT_TYPES, topic_ids_since=6)
+def handle_commit(state: State, request: Commit, context: Context) -> Result:
+    """Handle an OffsetCommit or a TxnOffsetCommit."""
+    if request.layout.is_transactional:
+        return commit_transactional_offsets(state, request, context)
+    return commit_offsets(state, request, context)
+
+
+def refuse_commit(
+    request: Commit,
+    context: Context,
+    code: ErrorCode,
+    message: str | None = None,
+) -> CommitResponse:
+    """Return the response that carries an error for every partition that exists."""
+    division = CommitDivision(request, context.environment.topics)
+    return division.refuse_all(code)
+
 
 # ---------------------------------------------------------------- OffsetCommit
 
@@ -81,9 +84,7 @@ DEFAULT_RETENTION: Final = -1
 _LATEST_TIMESTAMP_MS: Final = 2**63 - 1
 
 
-def commit_offsets(
-    state: State, request: m.OffsetCommitRequest, context: Context
-) -> Result:
+def commit_offsets(state: State, request: Commit, context: Context) -> Result:
     """Write the offsets of the partitions that pass the checks.
 
     In a classic group a commit refreshes the member's session; in a consumer group
@@ -92,50 +93,42 @@ def commit_offsets(
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
-            FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-            STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION, POLICY_VIOLATION. The errors of
-            single partitions are part of the response.
+            FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH,
+            UNSUPPORTED_VERSION, POLICY_VIOLATION. The errors of single partitions are
+            part of the response.
     """
-    division = _divide(request, context, _OFFSET_COMMIT)
+    division = CommitDivision(request, context.environment.topics)
     if not division.existing:
-        return Result(m.OffsetCommitResponse(topics=division.merge(())))
+        return Result(division.response())
     timers: tuple[Timer, ...] = ()
     older: OlderEpoch | None = None
     group = state.classic_groups.get(request.group_id)
     if group is not None:
-        check_classic_member(group, request, transactional=False)
+        check_classic_member(group, request)
         timers = commit_timers(group, request.member_id, context.now_ms)
     else:
         older = _check_other_group(state, request, context)
-    commit = _Commit(request.group_id, context, older, request.retention_time_ms)
-    topics = [commit.add_topic(each, COMMIT_TYPES) for each in division.existing]
-    return Result(
-        m.OffsetCommitResponse(topics=division.merge(topics)),
-        records=tuple(commit.records),
-        timers=timers,
-    )
-
-
-def refuse_commit(
-    request: m.OffsetCommitRequest | PlainCommit,
-    context: Context,
-    code: ErrorCode,
-    message: str | None = None,
-) -> m.OffsetCommitResponse:
-    """Return the response that carries an error for every partition that exists."""
-    if isinstance(request, PlainCommit):
-        request = request.general()
-    division = _divide(request, context, _OFFSET_COMMIT)
-    return m.OffsetCommitResponse(topics=division.refuse_all(code))
+    wall_ms, expire_ms = context.wall_ms, -1
+    if request.retention_time_ms != DEFAULT_RETENTION:
+        # The offsets expire then, whatever the state of the group (E17-09).
+        expire_ms = min(wall_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS)
+    topics, codes = _accept(division, context, older)
+    commit: AcceptedOffsets | None = None
+    if topics:
+        has_ids = expire_ms == -1
+        commit = AcceptedOffsets(
+            request.group_id, topics, wall_ms, expire_ms, has_ids=has_ids
+        )
+    return Result(division.response(codes), (), (), timers, (), commit)
 
 
 def _check_other_group(
-    state: State, request: m.OffsetCommitRequest, context: Context
+    state: State, request: Commit, context: Context
 ) -> OlderEpoch | None:
     """Check a commit to a consumer group or to an unknown group."""
     group = state.consumer_groups.get(request.group_id)
     if group is not None:
-        return check_commit(group, request, context.api_version)
+        return check_commit(group, request)
     if request.generation_id_or_member_epoch < 0:
         state.check_room(request.group_id, context.environment.settings)
         return None
@@ -153,54 +146,42 @@ _SINCE_V6: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def commit_transactional_offsets(
-    state: State, request: m.TxnOffsetCommitRequest, context: Context
+    state: State, request: Commit, context: Context
 ) -> Result:
     """Write offsets that are pending until the producer's transaction ends (E17-15).
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
-            FENCED_INSTANCE_ID, INVALID_PRODUCER_EPOCH, COORDINATOR_NOT_AVAILABLE,
-            STALE_MEMBER_EPOCH. The errors of single partitions are part of the
-            response.
+            FENCED_INSTANCE_ID, INVALID_PRODUCER_EPOCH, STALE_MEMBER_EPOCH. The errors
+            of single partitions are part of the response.
     """
-    division = _divide(request, context, _TXN_OFFSET_COMMIT)
+    division = CommitDivision(request, context.environment.topics)
     if not division.existing:
-        return Result(m.TxnOffsetCommitResponse(topics=division.merge(())))
+        return Result(division.response())
     older = _check_transaction(state, request, context)
     if older is not None:
         older = older._replace(error=_error_of_version(older.error, context))
     # As in Kafka's `OffsetAndMetadata.fromRequest`: no topic id.
-    by_id = context.api_version >= _TXN_OFFSET_COMMIT.topic_ids_since
-    commit = _Commit(request.group_id, context, older, omits_topic_id=not by_id)
-    topics = [commit.add_topic(each, TXN_COMMIT_TYPES) for each in division.existing]
-    return Result(
-        m.TxnOffsetCommitResponse(topics=division.merge(topics)),
-        records=tuple(commit.records),
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
+    topics, codes = _accept(division, context, older)
+    commit = AcceptedOffsets(
+        request.group_id,
+        topics,
+        context.wall_ms,
+        producer=Producer(request.producer_id, request.producer_epoch),
+        has_ids=request.layout.by_id,
     )
-
-
-def refuse_transactional_commit(
-    request: m.TxnOffsetCommitRequest,
-    context: Context,
-    code: ErrorCode,
-    message: str | None = None,
-) -> m.TxnOffsetCommitResponse:
-    """Return the response that carries an error for every partition that exists."""
-    division = _divide(request, context, _TXN_OFFSET_COMMIT)
-    return m.TxnOffsetCommitResponse(topics=division.refuse_all(code))
+    return Result(division.response(codes), commit=commit if topics else None)
 
 
 def _check_transaction(
-    state: State, request: m.TxnOffsetCommitRequest, context: Context
+    state: State, request: Commit, context: Context
 ) -> OlderEpoch | None:
     transaction = state.offsets.pending.transactions.get(request.producer_id)
     if transaction and request.producer_epoch < transaction.producer_epoch:
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     group = state.classic_groups.get(request.group_id)
     if group is not None:
-        check_classic_member(group, request, transactional=True)
+        check_classic_member(group, request)
         return None
     consumer_group = state.consumer_groups.get(request.group_id)
     try:
@@ -222,25 +203,22 @@ def _error_of_version(code: ErrorCode, context: Context) -> ErrorCode:
     return code
 
 
-# -------------------------------------------------- checks and records of both
+# ------------------------------------------------------ checks and rows of both
 
 
-def check_classic_member(
-    group: ClassicGroup, request: _Request | PlainCommit, *, transactional: bool
-) -> None:
+def check_classic_member(group: ClassicGroup, request: Commit) -> None:
     """Check a commit to a classic group, with or without a member (E17-11, E17-12).
 
     The order is that of Kafka's `ClassicGroup.validateOffsetCommit`.
 
     Raises:
-        ApiError: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-            ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+            REBALANCE_IN_PROGRESS.
     """
     generation = request.generation_id_or_member_epoch
-    if group.state is _DEAD:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if generation < 0 and group.state is _EMPTY:
         return  # an admin client, or a consumer that assigns partitions itself
+    transactional = request.layout.is_transactional
     instance_id = request.group_instance_id
     if generation >= 0 or request.member_id or instance_id is not None:
         group.checked_member(request.member_id, instance_id)
@@ -254,95 +232,144 @@ def check_classic_member(
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _divide(request: _Request, context: Context, api: _Api) -> Division:
-    """Divide the topics into those that exist and the response for others (E17-08)."""
-    by_id = context.api_version >= api.topic_ids_since
-    division = Division(context.environment.topics, api.types, by_id=by_id)
-    for topic in request.topics:
-        division.take(topic)
-    return division
+class CommitDivision:
+    """The topics of a commit, divided into those that exist and the response for
+    others.
 
+    Kafka's broker (`KafkaApis`) responds for what does not exist, and for what the
+    principal may not access, before the group's coordinator sees the rest. So an error
+    of the group is only for partitions that exist; if there are none, the group is not
+    looked at. A topic that exists and is requested without partitions has no part in
+    the response (E17-08).
+    """
 
-class _Commit:
-    """A collector of one request's records, partition by partition."""
+    __slots__ = ("_errors", "_layout", "existing", "metadata_bytes_max")
 
-    __slots__ = (
-        "_expire_timestamp_ms",
-        "_group_id",
-        "_metadata_max",
-        "_older",
-        "_omits_topic_id",
-        "_wall_ms",
-        "records",
-    )
+    def __init__(self, request: Commit, topics: TopicView) -> None:
+        self.metadata_bytes_max = 0
+        """The size of the largest metadata of `existing`, as encoded."""
+        self._layout = request.layout
+        self._errors: dict[str | bytes, ResponseTopic] = {}
+        self.existing: list[TopicRows] = []
+        for topic in request.topics:
+            if topic.error_code:
+                self._refuse(topic, topic.error_code)
+            else:
+                self._take(topic, topics)
 
-    def __init__(
-        self,
-        group_id: GroupId,
-        context: Context,
-        older: OlderEpoch | None,
-        retention_time_ms: int = DEFAULT_RETENTION,
-        *,
-        omits_topic_id: bool = False,
-    ) -> None:
-        environment = context.environment
-        self._group_id = group_id
-        self._wall_ms = context.wall_ms
-        self._metadata_max = environment.settings.offset_metadata_max_bytes
-        self._older = older
-        self._expire_timestamp_ms = -1
-        if retention_time_ms != DEFAULT_RETENTION:
-            # The offsets expire then, whatever the state of the group (E17-09).
-            self._expire_timestamp_ms = min(
-                self._wall_ms + retention_time_ms, _LATEST_TIMESTAMP_MS
-            )
-        self._omits_topic_id = omits_topic_id or self._expire_timestamp_ms != -1
-        self.records: list[Record] = []
+    def _take(self, topic: CommitTopic, topics: TopicView) -> None:
+        by_id, rows = self._layout.by_id, topic.rows
+        name: TopicName | None = topic.name
+        topic_id: TopicId | None = topic.topic_id
+        if by_id:
+            name = topics.topic_name(topic.topic_id)
+        else:
+            topic_id = topics.topic_id(topic.name)
+        count = None if name is None else topics.partition_count(name)
+        if name is None or topic_id is None or count is None:
+            self._refuse(topic, _UNKNOWN_ID if by_id else _UNKNOWN)
+            return
+        partitions = rows.partitions
+        if not partitions:
+            return
+        if min(partitions) < 0 or max(partitions) >= count:
+            unknown = [each for each in partitions if not 0 <= each < count]
+            self._add((name, topic_id, unknown, [_UNKNOWN] * len(unknown)))
+            rows = rows.only([0 <= each < count for each in partitions])
+        if not rows.partitions:
+            return
+        self.existing.append(TopicRows(name, topic_id, rows))
+        size = len(rows.metadata[0])
+        if not rows.is_uniform:
+            size = max(map(len, rows.metadata))
+        self.metadata_bytes_max = max(self.metadata_bytes_max, size)
 
-    def add_topic(self, topic: Existing, types: ResponseTypes) -> Any:
-        """Add the records of a topic; return its part of the response."""
-        partitions = [
-            types.partition(
-                partition_index=each.partition_index, error_code=self._add(topic, each)
-            )
-            for each in topic.partitions
-        ]
-        return types.topic(
-            name=topic.name, topic_id=topic.topic_id, partitions=partitions
-        )
+    def _refuse(self, topic: CommitTopic, code: int) -> None:
+        partitions = topic.rows.partitions
+        codes = [code] * len(partitions)
+        self._add((topic.name, topic.topic_id, partitions, codes))
 
-    def _add(self, topic: Existing, requested: _RequestPartition) -> ErrorCode:
-        """Add the record of one partition; return its error code.
+    def _add(self, topic: ResponseTopic) -> None:
+        name, topic_id, partitions, codes = topic
+        codes = codes or [_NONE] * len(partitions)
+        key = topic_id if self._layout.by_id else name
+        present = self._errors.get(key)
+        if present is None:
+            self._errors[key] = (name, topic_id, partitions, codes)
+        else:
+            partitions = [*present[2], *partitions]
+            codes = [*present[3], *codes]
+            self._errors[key] = (name, topic_id, partitions, codes)
 
-        Raises:
-            ApiError: The member has not owned the partition since the epoch of its
-                commit (E17-05).
+    def response(self, codes: Iterable[Sequence[int]] = _ALL_NONE) -> CommitResponse:
+        """Return the response with the codes of each topic of `existing`, by default
+        without an error.
+
+        As in the builders of Kafka's responses, errors come first. If there are any,
+        each topic is there once.
         """
-        index = requested.partition_index
-        metadata = requested.committed_metadata
-        # With a negative limit even empty metadata are too long, as in Kafka.
-        if metadata is not None and _is_too_long(metadata, self._metadata_max):
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        older = self._older
-        if older is not None and not older.covers(topic.topic_id, index):
-            # One stale partition refuses the whole commit, as in Kafka's
-            # `OffsetMetadataManager.commitOffset`.
-            raise ApiError(older.error)
-        expires = self._expire_timestamp_ms != -1
-        value = OffsetCommitValue(
-            offset=requested.committed_offset,
-            # Version 1, the only one with an expire timestamp, has no leader epoch and
-            # no topic id.
-            leader_epoch=-1 if expires else requested.committed_leader_epoch,
-            metadata=metadata or "",
-            commit_timestamp=self._wall_ms,
-            expire_timestamp=self._expire_timestamp_ms,
-            topic_id=ZERO_UUID if self._omits_topic_id else topic.topic_id,
+        topics: list[ResponseTopic] = [
+            (topic.name, topic.topic_id, topic.rows.partitions, of_topic)
+            for topic, of_topic in zip(self.existing, codes, strict=False)
+        ]
+        if self._errors:
+            for topic in topics:
+                self._add(topic)
+            topics = [*self._errors.values()]
+        return CommitResponse(self._layout, topics)
+
+    def refuse_all(self, code: ErrorCode) -> CommitResponse:
+        """Return the response with an error for all partitions that exist."""
+        return self.response(
+            [[code] * len(topic.rows.partitions) for topic in self.existing]
         )
-        key = OffsetCommitKey(group=self._group_id, topic=topic.name, partition=index)
-        version = value_version(self._expire_timestamp_ms)
-        self.records.append(Record(key, value, version))
-        return _NONE
+
+
+def _accept(
+    division: CommitDivision, context: Context, older: OlderEpoch | None
+) -> tuple[list[TopicRows], Iterable[Sequence[int]]]:
+    """Return the rows to write, and the codes of all rows.
+
+    Raises:
+        ApiError: The member has not owned a partition since the epoch of its commit
+            (E17-05).
+    """
+    limit = context.environment.settings.offset_metadata_max_bytes
+    # The size in bytes is never less than the length that is limited.
+    if older is None and division.metadata_bytes_max <= limit:
+        return division.existing, _ALL_NONE
+    accepted: list[TopicRows] = []
+    codes: list[list[int]] = []
+    for topic in division.existing:
+        rows = topic.rows
+        of_topic = [
+            _code_of(partition, metadata, limit, topic.topic_id, older)
+            for partition, metadata in zip(rows.partitions, rows.metadata, strict=True)
+        ]
+        codes.append(of_topic)
+        rows = rows.only([not code for code in of_topic])
+        if rows.partitions:
+            accepted.append(topic._replace(rows=rows))
+    return accepted, codes
+
+
+def _code_of(
+    partition: int,
+    metadata: bytes,
+    limit: int,
+    topic_id: TopicId,
+    older: OlderEpoch | None,
+) -> int:
+    """Return the error code of a row, or NONE for one that is written."""
+    text = read_metadata(metadata)
+    # With a negative limit even empty metadata are too long, as in Kafka.
+    if text is not None and _is_too_long(text, limit):
+        return _TOO_LARGE
+    if older is not None and not older.covers(topic_id, partition):
+        # One stale partition refuses the whole commit, as in Kafka's
+        # `OffsetMetadataManager.commitOffset`.
+        raise ApiError(older.error)
+    return _NONE
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:

@@ -9,21 +9,20 @@ offset takes half the memory of a tuple.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from coterie.broker.coordinator.records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from coterie.broker.coordinator.result import Origin, Record
 from coterie.types import LogOffset, TopicId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
-_EXPIRING_VERSION: Final = 1
-_VERSION: Final = 4
+VERSION: Final = 4
+"""The version of `OffsetCommitValue` that is written: the first with a topic id."""
+EXPIRING_VERSION: Final = 1
+"""The only version with an expire timestamp, as in Kafka's
+`GroupCoordinatorRecordHelpers.offsetCommitValueVersion`."""
 
 
 class CommittedOffset(NamedTuple):
@@ -43,42 +42,6 @@ class CommittedOffset(NamedTuple):
     topic_id: TopicId = ZERO_UUID
 
 
-def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
-    """Return the record of a commit."""
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp_ms,
-        expire_timestamp=committed.expire_timestamp_ms,
-        topic_id=committed.topic_id,
-    )
-    version = value_version(committed.expire_timestamp_ms)
-    return Record(key, value, version)
-
-
-def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
-    """Return the commit of a record that was read at `origin`."""
-    return CommittedOffset(
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp,
-        value.expire_timestamp,
-        origin.log_offset,
-        value.topic_id,
-    )
-
-
-def value_version(expire_timestamp_ms: int) -> int:
-    """Return the version of `OffsetCommitValue` to write.
-
-    As in Kafka's `GroupCoordinatorRecordHelpers.offsetCommitValueVersion`: only version
-    1 has an expire timestamp; only version 4 has a topic id.
-    """
-    return _VERSION if expire_timestamp_ms == -1 else _EXPIRING_VERSION
-
-
 Packed: TypeAlias = bytes
 ResponsePartition: TypeAlias = bytes
 """A partition of an OffsetFetchResponse, v6 to v10."""
@@ -91,13 +54,23 @@ _BODY_AT: Final = _HEAD.size
 _PARTITION: Final = struct.Struct(">iqi")
 _ERROR_AND_TAGS: Final = struct.Struct(">hx")
 _HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
-PLAIN: Final = struct.Struct(_HEAD.format + "i12sBhx")
-"""A packed offset without metadata: record offset, commit and expire timestamp, topic
-id, partition, bytes of offset and leader epoch, length of the metadata plus 1, error
-code."""
 _NO_METADATA: Final = write_uvarint(1)
 _NO_METADATA_NO_ERROR: Final = _NO_METADATA + _ERROR_AND_TAGS.pack(0)
 _METADATA_AT: Final = _PARTITION.size
+
+
+COMMON: Final = struct.Struct(">qq16s")
+"""The part of packed offsets that those of one commit have in common: commit and expire
+timestamp, and topic id."""
+PACKED_END: Final = _ERROR_AND_TAGS.pack(0)
+"""The end of a packed offset, after the metadata."""
+
+
+@lru_cache(maxsize=1_024)
+def packed_layout(end_bytes: int) -> Callable[..., Packed]:
+    """Return a function that packs an offset: record offset, `COMMON`, partition, the
+    bytes of offset and leader epoch, and the end, from the metadata on."""
+    return struct.Struct(f">q{COMMON.size}si12s{end_bytes}s").pack
 
 
 def pack(partition: int, committed: CommittedOffset) -> Packed:

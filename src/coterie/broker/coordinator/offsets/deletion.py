@@ -29,7 +29,7 @@ from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer import record_builders
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.offsets.committed import CommittedOffset, topic_id_of
-from coterie.broker.coordinator.offsets.division import Division, ResponseTypes
+from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Context, Record, Result, Timer, TimerKey
 from coterie.broker.coordinator.state import Group, State
@@ -40,9 +40,6 @@ from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import ZERO_UUID
 
-DELETE_TYPES: Final = ResponseTypes(
-    m.OffsetDeleteResponseTopic, m.OffsetDeleteResponsePartition
-)
 TOPIC_SLICE_GROUPS: Final = 50
 """The number of groups that a slice searches for offsets of a deleted topic."""
 
@@ -158,7 +155,7 @@ def delete_offsets(
     """
     group_id = request.group_id
     group = _checked_group(state, request)
-    division = Division(context.environment.topics, DELETE_TYPES)
+    division = Division(context.environment.topics)
     for asked in request.topics:
         division.take(asked)
     records: list[Record] = []
@@ -166,7 +163,7 @@ def delete_offsets(
     for topic in division.existing:
         subscribed = is_subscribed(state, group, topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
-        topics.append(DELETE_TYPES.of(*topic, code))
+        topics.append(topic.response(code))
         indexes = () if subscribed else topic.partitions
         records += [
             tombstone(group_id, topic.name, each.partition_index)
@@ -191,7 +188,7 @@ def _checked_group(state: State, request: m.OffsetDeleteRequest) -> Group:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = state.group(request.group_id)
-    if group is None or group.state is GroupState.DEAD:
+    if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ConsumerGroup):
         return group  # in any state: only offsets of subscribed topics are kept

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.offsets.committed import (
     Packed,
     join_partitions,
@@ -56,8 +55,7 @@ class FetchOffsets(NamedTuple):
 def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Result:
     """Return the offsets of a group, of the topics that the client may describe.
 
-    An unknown group (A-40, A-41) and a dead one (A-42) have no offsets, which is not an
-    error.
+    An unknown group has no offsets, which is not an error (A-40, A-41).
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (A-45);
@@ -173,9 +171,8 @@ def _errors(indexes: Iterable[int], code: ErrorCode) -> bytes:
 def _group_exists(state: State, requested: m.OffsetFetchRequestGroup) -> bool:
     """Return whether the group exists; raise ApiError if the member may not fetch."""
     group_id = requested.group_id
-    group = state.classic_groups.get(group_id)
-    if group is not None:
-        return group.state is not GroupState.DEAD
+    if group_id in state.classic_groups:
+        return True
     consumer_group = state.consumer_groups.get(group_id)
     if consumer_group is None:
         return False

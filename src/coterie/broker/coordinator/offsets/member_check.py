@@ -16,9 +16,8 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.errors import ApiError
 from coterie.types import MemberId, TopicId
-from coterie.wire import messages as m
+from coterie.wire.commit import Commit
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
 
 MEMBER_EPOCHS_SINCE: Final = 9
 """The version of OffsetCommit from which member epochs are possible (E17-01)."""
@@ -47,9 +46,7 @@ class OlderEpoch(NamedTuple):
         )
 
 
-def check_commit(
-    group: ConsumerGroup, request: m.OffsetCommitRequest | PlainCommit, api_version: int
-) -> OlderEpoch | None:
+def check_commit(group: ConsumerGroup, request: Commit) -> OlderEpoch | None:
     """Check a commit, with or without a member (E17-02 to E17-05, E17-13).
 
     Return None when the commit is valid for every partition.
@@ -61,7 +58,7 @@ def check_commit(
     if request.generation_id_or_member_epoch < 0 and not group.members:
         return None  # an admin client, or a consumer that assigns partitions itself
     member = _member(group, request.member_id)
-    if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
+    if member.classic is None and request.layout.version < MEMBER_EPOCHS_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
             "OffsetCommit version 9 or above must be used by members using the "
@@ -71,7 +68,7 @@ def check_commit(
 
 
 def check_transactional_commit(
-    group: ConsumerGroup, request: m.TxnOffsetCommitRequest
+    group: ConsumerGroup, request: Commit
 ) -> OlderEpoch | None:
     """Check a transactional commit, of any version, like `check_commit`.
 

@@ -15,13 +15,16 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.broker.coordinator.offsets.committed import (
-    PLAIN,
+    COMMON,
+    PACKED_END,
     CommittedOffset,
     Packed,
     pack,
+    packed_layout,
 )
 from coterie.errors import MalformedFrame
 from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire.commit import EMPTY_METADATA
 from coterie.wire.primitives import read_uvarint
 from coterie.wire.record_batch import (
     HEADER_BYTES,
@@ -45,6 +48,7 @@ _TOPIC_ID_TAG: Final = b"\1\0\x10"
 """One tagged field: number 0, 16 bytes."""
 _TAGS_BYTES: Final = len(_TOPIC_ID_TAG) + 16
 _NO_TAGS: Final = b"\0"
+_PACKED_END: Final = EMPTY_METADATA + PACKED_END
 _INDEX_BYTES: Final = 4
 _METADATA_AT: Final = 14
 """The position in a value after version, offset and leader epoch."""
@@ -100,7 +104,8 @@ def _run(
     common, up to a repeated partition."""
     metadata, time_ms, topic_id, fields, lead, key, value, end = common[2:]
     delta, limit = deltas
-    pack_plain = PLAIN.pack
+    pack_plain = packed_layout(len(_PACKED_END))
+    shared = COMMON.pack(time_ms, -1, topic_id)
     is_short = delta < _ONE_BYTE_DELTAS
     record_offset = header.base_offset + delta
     size = fields.size
@@ -130,7 +135,7 @@ def _run(
             )
         else:
             offsets[index] = pack_plain(
-                record_offset, time_ms, -1, topic_id, index, position, 1, 0
+                record_offset, shared, index, position, _PACKED_END
             )
         delta += 1
         record_offset += 1

@@ -6,7 +6,8 @@ marker without a transaction and a commit to an unknown group are not errors.
 
 from __future__ import annotations
 
-from coterie.broker.coordinator.offsets.committed import CommittedOffset, from_record
+from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets, PackedOffsets
+from coterie.broker.coordinator.offsets.committed import CommittedOffset, unpack
 from coterie.broker.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -32,16 +33,38 @@ def replay(
         state.offsets.stored.remove(key.group, key.topic, key.partition)
         state.offsets.pending.remove(key.group, key.topic, key.partition)
         return
-    committed = from_record(value, origin)
+    committed = CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        origin.log_offset,
+        value.topic_id,
+    )
     group_id = key.group
-    if group_id not in state.classic_groups and group_id not in state.consumer_groups:
-        state.ensure_group(group_id)
+    state.ensure_group(group_id)
     if origin.producer_id < 0:
         state.offsets.stored.put(group_id, key.topic, key.partition, committed)
         return
     producer = (origin.producer_id, origin.producer_epoch)
     name = TopicPartition(key.topic, key.partition)
     state.offsets.pending.put(producer, group_id, name, committed)
+
+
+def replay_commit(
+    state: State, commit: AcceptedOffsets, offsets: PackedOffsets
+) -> None:
+    """Store the packed offsets of a commit, as the replay of its records does."""
+    group_id, producer = commit.group_id, commit.producer
+    state.ensure_group(group_id)
+    for topic, of_topic in offsets:
+        if producer.producer_id < 0:
+            state.offsets.stored.put_all(group_id, topic, of_topic)
+            continue
+        for partition, packed in of_topic.items():
+            name = TopicPartition(topic, partition)
+            state.offsets.pending.put(producer[:2], group_id, name, unpack(packed))
 
 
 def replay_marker(

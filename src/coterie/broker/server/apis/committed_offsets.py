@@ -8,8 +8,8 @@ OffsetFetch   9    1-10 (KIP-88, KIP-447; 8: KIP-709; 10: topic ids)
 OffsetDelete  47   0 (KIP-496)
 ============  ===  ==================================================
 
-In commits and deletions, topics that the principal may not read get an error here, and
-the others are submitted to the group's shard. A fetch is submitted with all its topics.
+Topics of a commit that the principal may not read get their error here, and the group's
+shard decides about the others.
 
 Shards respond to OffsetFetch in the shape of v8 and later. For older versions an error
 of the group is at the top level from v2 on, and in v1 in each partition.
@@ -19,12 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import compress
 from typing import Any, Final
 
 from coterie.auth.acl import Operation, ResourceType
-from coterie.broker.coordinator.offsets.commit import COMMIT_TYPES
-from coterie.broker.coordinator.offsets.deletion import DELETE_TYPES
 from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.coordinator.offsets.fetch import (
     RESPONSE_BYTES_MAX,
@@ -36,17 +33,15 @@ from coterie.broker.server.apis.routing import (
 )
 from coterie.broker.server.call import Call
 from coterie.wire import messages as m
-from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
+from coterie.wire.commit import Commit
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.plain_commit import PlainCommit
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11.
 _DESCRIBE: Final = Operation.DESCRIBE
 _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP
 _TOPIC: Final = ResourceType.TOPIC
-_COMMIT_TOPIC_IDS_SINCE: Final = 10
 _GROUPS_SINCE: Final = 8
 _TOP_LEVEL_ERROR_SINCE: Final = 2
 _ENCODED_SINCE: Final = 6
@@ -58,72 +53,53 @@ _ENCODED_SINCE: Final = 6
 
 def offset_commit(call: Call) -> None:
     """Commit offsets. Requires READ on the group and on each topic."""
-    request = call.request
-    if isinstance(request, PlainCommit):
-        if (
-            not call.node.broker.catalog.client_quotas.has_client_quotas
-            and call.authorize(_READ, _GROUP, request.group_id)
-            and all(_authorize(call, each, _READ) for each in request.topics)
-        ):
-            submit_to_coordinator(call, request.group_id, request, call.respond)
-            return
-        call.request = request.general()  # a part is refused, or has a throttle time
-    by_id = call.api_version >= _COMMIT_TOPIC_IDS_SINCE
-    division = Division(call.node.broker.catalog, COMMIT_TYPES, by_id=by_id)
-    _forward_topics(call, Operation.READ, division)
+    request: Commit = call.request
+    if not call.authorize(_READ, _GROUP, request.group_id):
+        request.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif authorize_topics(call, request) or not request.topics:
+        submit_to_coordinator(call, request.group_id, request, call.respond)
+    else:  # no topic is left for the shard, and the response has no error of the group
+        respond_with_error(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def authorize_topics(call: Call, request: Commit) -> bool:
+    """Refuse the topics that the principal may not read; return whether any is left."""
+    is_any_left = False
+    for topic in request.topics:
+        name: str | None = topic.name
+        if request.layout.by_id:
+            name = call.node.broker.catalog.topic_name(topic.topic_id)
+        # For an unknown id there is no name to hide: the shard responds with an error.
+        if not topic.error_code and name and not call.authorize(_READ, _TOPIC, name):
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_any_left = is_any_left or not topic.error_code
+    return is_any_left
 
 
 def offset_delete(call: Call) -> None:
-    """Delete committed offsets. Requires DELETE on the group and READ on each topic."""
-    division = Division(call.node.broker.catalog, DELETE_TYPES)
-    _forward_topics(call, Operation.DELETE, division)
-
-
-def _forward_topics(call: Call, group_operation: Operation, division: Division) -> None:
-    """Submit the topics that the principal may read; the response for the others is
-    added to that of the shard."""
-    request = call.request
-    topics: Sequence[Any] = request.topics
-    response_type = api_of(ApiKey(request.API_KEY)).response
-    if not call.authorize_group(group_operation, request.group_id):
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if "error_code" in response_type.FIELDS:
-            respond_with_error(call, code)
-            return
-        for topic in topics:
-            division.refuse(topic, code)
-        call.respond(response_type(topics=division.merge(())))
+    """Delete committed offsets. Requires DELETE on the group and READ on each topic:
+    the topics that the principal may read are submitted, and the response for the
+    others is added to that of the shard."""
+    request: m.OffsetDeleteRequest = call.request
+    if not call.authorize_group(Operation.DELETE, request.group_id):
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
-    allowed = [_authorize(call, topic, Operation.READ) for topic in topics]
-    if all(allowed):
-        submit_to_coordinator(call, request.group_id, request, call.respond)
-        return
-
-    for topic, is_allowed in zip(topics, allowed, strict=True):
-        if not is_allowed:
+    division = Division(call.node.broker.catalog)
+    allowed = []
+    for topic in request.topics:
+        if call.authorize(_READ, _TOPIC, topic.name):
+            allowed.append(topic)
+        else:
             division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if not any(allowed) and "error_code" not in response_type.FIELDS:
-        # No topic is left for the shard, and the response has no error of the group.
-        call.respond(response_type(topics=division.merge(())))
-        return
 
-    def merge(response: Any) -> None:
-        if not getattr(response, "error_code", ErrorCode.NONE):
+    def merge(response: m.OffsetDeleteResponse) -> None:
+        if not response.error_code:
             response.topics = division.merge(response.topics)
         call.respond(response)
 
-    request.topics = list(compress(topics, allowed))
+    request.topics = allowed
     submit_to_coordinator(call, request.group_id, request, merge)
-
-
-def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
-    """Return whether an operation is authorized on a topic given by name or by id."""
-    name = topic.name
-    if not name and getattr(topic, "topic_id", None) is not None:
-        name = call.node.broker.catalog.topic_name(topic.topic_id)
-        if name is None:
-            return True  # the id is unknown: no name to hide
-    return call.authorize(operation, _TOPIC, name)
 
 
 # OffsetFetch.

@@ -24,20 +24,19 @@ from typing import Final, NamedTuple
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim
-from coterie.broker.coordinator.offsets.commit import TXN_COMMIT_TYPES
-from coterie.broker.coordinator.offsets.division import Division
+from coterie.broker.coordinator.offsets.commit import CommitDivision
+from coterie.broker.server.apis.committed_offsets import authorize_topics
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
+from coterie.wire.commit import Commit, CommitResponse
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.schema import Struct
 
 _FENCED_SINCE: Final = 2
 _INIT_FENCED_SINCE: Final = 4
 _BATCHED_SINCE: Final = 4
 _BUMPS_EPOCH_SINCE: Final = 5
-_COMMIT_TOPIC_IDS_SINCE: Final = 6
 _COMMIT_ADDS_PARTITION_SINCE: Final = 5
 _COMMIT_ABORTABLE_SINCE: Final = 4
 
@@ -357,14 +356,14 @@ def txn_offset_commit(call: Call) -> None:
 class CheckedCommit(NamedTuple):
     """A TxnOffsetCommit request whose principal was authorized.
 
-    `request` has the topics that exist and that the principal has READ on. One of the
+    Topics that the principal may not read are refused in `request`. One of the
     functions is called once: `respond` with the shard's response, or `refuse` with an
-    error of all these topics.
+    error of all other partitions that exist.
     """
 
-    request: m.TxnOffsetCommitRequest
+    request: Commit
     shard: int
-    respond: Callable[[Struct], None]
+    respond: Callable[[CommitResponse], None]
     refuse: Callable[[ErrorCode], None]
 
     @property
@@ -382,43 +381,24 @@ def check_commit(call: Call, commit: Callable[[CheckedCommit], None]) -> None:
     Without any partition that exists there is no transaction to join, and the response
     is sent at once.
     """
-    request: m.TxnOffsetCommitRequest = call.request
+    request: Commit = call.request
     broker = call.node.broker
-    by_id = call.api_version >= _COMMIT_TOPIC_IDS_SINCE
-    division = Division(broker.catalog, TXN_COMMIT_TYPES, by_id=by_id)
     try:
         _check_transactional_id(call, request.transactional_id)
         _check_group(call, request.group_id)
     except ApiError as error:
-        for topic in request.topics:
-            division.refuse(topic, error.code)
-        call.respond(m.TxnOffsetCommitResponse(topics=division.merge(())))
-        return
-    for topic in request.topics:
-        if _may_read(call, topic):
-            division.take(topic)
-        else:
-            division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        request.refuse(error.code)
+    authorize_topics(call, request)
+    division = CommitDivision(request, broker.catalog)
     if not division.existing:
-        call.respond(m.TxnOffsetCommitResponse(topics=division.merge(())))
+        call.respond(division.response(()))
         return
-
-    def respond(response: Struct) -> None:
-        assert isinstance(response, m.TxnOffsetCommitResponse)
-        response.topics = division.merge(response.topics)
-        call.respond(response)
 
     def refuse(code: ErrorCode) -> None:
-        call.respond(m.TxnOffsetCommitResponse(topics=division.refuse_all(code)))
+        call.respond(division.refuse_all(code))
 
-    request.topics = [
-        m.TxnOffsetCommitRequestTopic(
-            name=topic.name, topic_id=topic.topic_id, partitions=[*topic.partitions]
-        )
-        for topic in division.existing
-    ]
     shard = broker.shard_of(request.group_id)
-    commit(CheckedCommit(request, shard, respond, refuse))
+    commit(CheckedCommit(request, shard, call.respond, refuse))
 
 
 def _commit_in_log(call: Call, commit: CheckedCommit) -> None:
@@ -463,11 +443,3 @@ def code_of_missing_partition(call: Call) -> ErrorCode:
     if call.api_version >= _COMMIT_ABORTABLE_SINCE:
         return ErrorCode.TRANSACTION_ABORTABLE
     return ErrorCode.INVALID_TXN_STATE
-
-
-def _may_read(call: Call, topic: m.TxnOffsetCommitRequestTopic) -> bool:
-    name: str | None = topic.name
-    if call.api_version >= _COMMIT_TOPIC_IDS_SINCE:
-        name = call.node.broker.catalog.topic_name(topic.topic_id)
-    # For an unknown id the shard responds with an error, which reveals no topic name.
-    return name is None or call.authorize_topic(Operation.READ, name)
