@@ -30,8 +30,8 @@ NO_FIELD = {
 """Versions with neither a top-level error nor rows, as in Kafka."""
 
 
-NO_JUDGE = {("DeleteGroups", 3)}
-"""KIP-1331 is newer than the other codecs."""
+NO_JUDGE = {("ApiVersions", 5), ("DeleteGroups", 3), ("TxnOffsetCommit", 6)}
+"""Kafka 4.4 is newer than the other codecs."""
 
 
 def full_request(cls: Any, version: int, chance: Random) -> Any:

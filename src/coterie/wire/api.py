@@ -115,7 +115,7 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Versions(0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: Versions(0, 4),
     ApiKey.END_TXN: Versions(0, 5),
-    ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: Versions(0, 6),
     ApiKey.DESCRIBE_ACLS: Versions(1, 3),
     ApiKey.CREATE_ACLS: Versions(1, 3),
     ApiKey.DELETE_ACLS: Versions(1, 3),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -10,7 +12,9 @@ from coterie.wire import messages as m
 from tests.broker.server.harness import WireClient
 
 from .log_records import end_of_log
+from .members import join_consumer, topic_id
 from .producers import (
+    Producer,
     add_offsets,
     end_txn,
     init_producer_id,
@@ -21,6 +25,9 @@ from .test_offsets import committed
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REQUEST = 42
+GROUP_ID_NOT_FOUND = 69
+UNKNOWN_TOPIC_ID = 100
+STALE_MEMBER_EPOCH = 113
 INVALID_PRODUCER_EPOCH = 47
 INVALID_TXN_STATE = 48
 PRODUCER_FENCED = 90
@@ -84,15 +91,83 @@ def test_the_group_of_an_aborted_commit_stays_empty(
     assert listed(wire, group) == [("Empty", "classic")]
 
 
-def test_records_of_transactional_commits_have_no_topic_id(
+def test_records_of_transactional_commits_have_the_topics_id(
     wire: WireClient, group: str, topic: str
 ) -> None:
     since = end_of_log(wire, group)
     producer = new_producer(wire, group)
     txn_commit(wire, producer, group, [(topic, {0: 5})])
     [(record_version, value)] = committed(wire, group, since)
-    assert (record_version, value.offset, value.topic_id) == (4, 5, bytes(16))
+    found = topic_id(wire, topic)
+    assert (record_version, value.offset, value.topic_id) == (4, 5, found)
     assert end_txn(wire, producer, commit=True).error_code == 0
+
+
+def commit_by_id(
+    wire: WireClient,
+    producer: Producer,
+    group: str,
+    topics: Mapping[bytes, int],
+    **fields: Any,
+) -> list[tuple[bytes, int]]:
+    """Commit offset 5 of a partition of each topic; return ids and error codes."""
+    request = m.TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        group_id=group,
+        topics=[
+            m.TxnOffsetCommitRequestTopic(
+                topic_id=each,
+                partitions=[
+                    m.TxnOffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=5,
+                        committed_metadata="",
+                    )
+                ],
+            )
+            for each, index in topics.items()
+        ],
+        **fields,
+    )
+    return [
+        (topic.topic_id, row.error_code)
+        for topic in wire.call(request, 6).topics
+        for row in topic.partitions
+    ]
+
+
+def test_topics_of_a_transactional_commit_may_have_ids(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    producer = new_producer(wire, group)
+    known, unknown, zero = topic_id(wire, topic), uuid4().bytes, bytes(16)
+    found = commit_by_id(wire, producer, group, {zero: 0, known: 0, unknown: 1})
+    codes = {known: 0, unknown: UNKNOWN_TOPIC_ID, zero: UNKNOWN_TOPIC_ID}
+    assert dict(found) == codes
+    assert end_txn(wire, producer, commit=True).error_code == 0
+    missing = commit_by_id(
+        wire, new_producer(wire, group), group, {known: UNKNOWN_PARTITION}
+    )
+    assert missing == [(known, UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+def test_a_transactional_commit_by_id_has_the_errors_of_members(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    known = topic_id(wire, topic)
+    producer = new_producer(wire, group)
+    as_member = {"member_id": "m", "generation_id_or_member_epoch": 3}
+    absent = commit_by_id(wire, producer, group, {known: 0}, **as_member)
+    assert absent == [(known, GROUP_ID_NOT_FOUND)]
+    member = join_consumer(wire, group, topic)
+    stale = {
+        "member_id": member.id,
+        "generation_id_or_member_epoch": member.epoch + 5,
+    }
+    found = commit_by_id(wire, producer, group, {known: 0}, **stale)
+    assert found == [(known, STALE_MEMBER_EPOCH)]
 
 
 @pytest.mark.parametrize("version", range(6))

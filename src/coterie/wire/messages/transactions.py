@@ -154,7 +154,7 @@ class TxnOffsetCommitRequest(Message, key=28, versions="0-6", flexible="3+"):
     v3: flexible (KIP-482); member, generation and instance id (KIP-447).
     v4: may return TRANSACTION_ABORTABLE (KIP-890).
     v5: adds the group to the transaction implicitly (KIP-890, part 2).
-    v6: topic ids instead of names (KIP-1319); not served.
+    v6: topic ids instead of names (KIP-1319).
     """
 
     transactional_id: str = string()

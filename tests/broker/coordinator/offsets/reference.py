@@ -141,7 +141,6 @@ class Reference:
 
     def record(self, name: str, topic_id: bytes, each: Any) -> Record:
         wall_ms, expire_ms = self.context.wall_ms, -1
-        has_id = not self.is_transactional or self.by_id
         message = self.message
         if (
             isinstance(message, m.OffsetCommitRequest)
@@ -155,7 +154,7 @@ class Reference:
             metadata=each.committed_metadata or "",
             commit_timestamp=wall_ms,
             expire_timestamp=expire_ms,
-            topic_id=topic_id if has_id and not expires else bytes(16),
+            topic_id=bytes(16) if expires else topic_id,
         )
         key = OffsetCommitKey(
             group=message.group_id, topic=name, partition=each.partition_index

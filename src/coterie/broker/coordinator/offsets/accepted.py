@@ -42,7 +42,6 @@ _KEY_TYPE: Final = b"\0\1"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"
 """One tagged field: number 0, 16 bytes."""
 _NO_HEADERS: Final = b"\0"
-_NO_TAGS_OR_HEADERS: Final = b"\0\0"
 _PACKED_END_BYTES: Final = len(PACKED_END)
 _EMPTY_END: Final = EMPTY_METADATA + PACKED_END
 
@@ -59,13 +58,12 @@ class AcceptedOffsets:
     """The offsets that a commit writes.
 
     `expire_timestamp_ms` is -1 unless the request has a retention time. The records are
-    part of a transaction if there is a producer. They have the topic's id if `has_ids`.
+    part of a transaction if there is a producer.
     """
 
     __slots__ = (
         "expire_timestamp_ms",
         "group_id",
-        "has_ids",
         "producer",
         "record_count",
         "topics",
@@ -79,15 +77,12 @@ class AcceptedOffsets:
         wall_ms: int,
         expire_timestamp_ms: int = -1,
         producer: Producer = NO_PRODUCER,
-        *,
-        has_ids: bool = True,
     ) -> None:
         self.group_id = group_id
         self.topics = topics
         self.wall_ms = wall_ms
         self.expire_timestamp_ms = expire_timestamp_ms
         self.producer = producer
-        self.has_ids = has_ids
         self.record_count = 0
         for topic in topics:
             self.record_count += len(topic.rows.partitions)
@@ -102,21 +97,17 @@ class AcceptedOffsets:
         delta, expire_ms = first_delta, self.expire_timestamp_ms
         time = _TIME.pack(self.wall_ms)
         for name, topic_id, rows in self.topics:
-            stored_id = topic_id if self.has_ids else ZERO_UUID
-            common = COMMON.pack(self.wall_ms, expire_ms, stored_id)
             key = _key(self.group_id, name)
-            if expire_ms != -1:
+            if expire_ms == -1:
+                common = COMMON.pack(self.wall_ms, expire_ms, topic_id)
+                end = time + _TOPIC_ID_TAG + topic_id + _NO_HEADERS
+                version = VERSION
+            else:
                 # Only this version has an expire timestamp; it has no leader epoch, no
                 # tagged fields and no compact strings.
+                common = COMMON.pack(self.wall_ms, expire_ms, ZERO_UUID)
                 end = time + _TIME.pack(expire_ms) + _NO_HEADERS
                 version = EXPIRING_VERSION
-            else:
-                end = time + (
-                    _TOPIC_ID_TAG + topic_id + _NO_HEADERS
-                    if self.has_ids
-                    else _NO_TAGS_OR_HEADERS
-                )
-                version = VERSION
             offsets: dict[int, Packed] = {}
             for run in (rows,) if rows.is_uniform else _runs(rows):
                 count = len(run.partitions)

@@ -115,10 +115,7 @@ def commit_offsets(state: State, request: Commit, context: Context) -> Result:
     topics, codes = _accept(division, context, older)
     commit: AcceptedOffsets | None = None
     if topics:
-        has_ids = expire_ms == -1
-        commit = AcceptedOffsets(
-            request.group_id, topics, wall_ms, expire_ms, has_ids=has_ids
-        )
+        commit = AcceptedOffsets(request.group_id, topics, wall_ms, expire_ms)
     return Result(division.response(codes), (), (), timers, (), commit)
 
 
@@ -161,14 +158,12 @@ def commit_transactional_offsets(
     older = _check_transaction(state, request, context)
     if older is not None:
         older = older._replace(error=_error_of_version(older.error, context))
-    # As in Kafka's `OffsetAndMetadata.fromRequest`: no topic id.
     topics, codes = _accept(division, context, older)
     commit = AcceptedOffsets(
         request.group_id,
         topics,
         context.wall_ms,
         producer=Producer(request.producer_id, request.producer_epoch),
-        has_ids=request.layout.by_id,
     )
     return Result(division.response(codes), commit=commit if topics else None)
 
