@@ -179,7 +179,7 @@ def module_structure(sources: Iterable[Source]) -> Iterator[Finding]:
 def mirrored_tests(sources: Iterable[Source]) -> Iterator[Finding]:
     """Refuse unit tests whose name and folder lead to no module of src.
 
-    The tests of `src/coterie/a/b.py` are `tests/a/test_b.py`,
+    The tests of `src/coterie/a/b.py` (or `b.sql`) are `tests/a/test_b.py`,
     `tests/a/test_b_ASPECT.py` for one aspect of a large module, or files in
     `tests/a/b/`. Tests of the whole package `a` are `tests/a/test_a_ASPECT.py`.
     """
@@ -187,7 +187,7 @@ def mirrored_tests(sources: Iterable[Source]) -> Iterator[Finding]:
     paths = [
         source.path for source in sources if source.path.startswith("src/coterie/")
     ]
-    modules = {path.removesuffix(".py") for path in paths}
+    modules = {path.removesuffix(".py").removesuffix(".sql") for path in paths}
     modules |= {path.rpartition("/")[0] for path in paths}
     for source in sources:
         folder, _, name = source.path.rpartition("/")

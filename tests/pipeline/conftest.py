@@ -1,4 +1,4 @@
-"""The Spark session that the pipeline tests of a process share."""
+"""What the pipeline tests of a process share: a Spark session, and a generated log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
+from coterie.wire.compression import Codec
+from tests.pipeline.gold.generated_silver import GeneratedSilver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,3 +38,20 @@ def spark() -> Iterator[SparkSession]:
         # Its sockets to the JVM are closed by the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> GeneratedSilver:
+    """Twenty days of forty groups."""
+    folder = tmp_path_factory.mktemp("story") / "log"
+    options = GeneratorOptions(
+        folder=folder,
+        groups=40,
+        commits=6_000,
+        days=20,
+        seed=3,
+        partitions=4,
+        codec=Codec.LZ4,
+    )
+    generate(options)
+    return GeneratedSilver(folder)

@@ -138,6 +138,7 @@ def commit_by_id(
     ]
 
 
+@pytest.mark.fact("E17-15e")
 def test_topics_of_a_transactional_commit_may_have_ids(
     wire: WireClient, group: str, topic: str
 ) -> None:
@@ -153,6 +154,7 @@ def test_topics_of_a_transactional_commit_may_have_ids(
     assert missing == [(known, UNKNOWN_TOPIC_OR_PARTITION)]
 
 
+@pytest.mark.fact("E17-15f")
 def test_a_transactional_commit_by_id_has_the_errors_of_members(
     wire: WireClient, group: str, topic: str
 ) -> None:
