@@ -150,7 +150,7 @@ _PAGE: Final = """\
 
 Written by `make conformance`; do not edit. A fact is one checkable statement about
 Kafka's group coordinator, its clients or its tools. `docs/facts.tsv` has all of them,
-each with the place in Kafka 4.3.1 that shows it.
+each with the place in Kafka 4.3.1 or 4.4.0 that shows it.
 
 - **proven**: a test shows it on Coterie and, in `make interop`, on Apache Kafka.
 - **here**: tests show it on Coterie only, as they need a clock that moves, a failure,

@@ -432,6 +432,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         "refused at start-up",
         "No client could stay a member or connected; a larger number is an error.",
     ),
+    Known(
+        "max.decompressed.message.bytes of a topic (Kafka 4.4)",
+        "a larger record of a compressed batch is refused",
+        "stored without effect",
+        "batch.decompressed.bytes.max limits a whole batch, 100 MB by default.",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "differences-from-kafka.md"
 _HEAD: Final = """# Differences from Apache Kafka
 
 Written by `python -m tests.differential.page`; do not edit. Coterie behaves as Apache
-Kafka 4.3.1 except for these rows. `make differential` sends random requests to both and
+Kafka 4.4.0 except for these rows. `make differential` sends random requests to both and
 compares every field of the answers; a difference that is not listed here fails it. CI
 allows four in 3,000 requests, as about one in 5,000 to 10,000 has no explanation yet.
 Rows with a star are found there again and again; the others come from Kafka's source or
@@ -32,7 +32,7 @@ def page() -> str:
 
 
 def _table(rows: tuple[Known, ...]) -> Iterator[str]:
-    yield "| situation | Kafka 4.3.1 | Coterie | reason |"
+    yield "| situation | Kafka | Coterie | reason |"
     yield "|---|---|---|---|"
     for row in rows:
         star = " *" if row.matches else ""
