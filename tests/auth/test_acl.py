@@ -17,8 +17,11 @@ from coterie.auth.acl import (
     Principal,
     RequestContext,
     ResourceType,
+    check_binding,
 )
 from coterie.auth.authorizer import AclAuthorizer, Authorizer
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
 
 ALICE = Principal("User", "alice")
 BOB = Principal("User", "bob")
@@ -185,6 +188,10 @@ def test_a_wildcard_binding_covers_every_type_of_principal() -> None:
         ("0:0:0:0:0:0:0:1", "::1", True),
         ("2001:DB8::1", "2001:db8:0::1", True),
         ("10.0.0", "10.0.0.7", False),
+        ("010.0.0.0/8", "10.0.0.7", True),
+        ("10.0.0.0/29", "::ffff:10.0.0.7", True),
+        ("10.0.0.0/29", "10.0.0.8", False),
+        ("2001:DB8::/32", "2001:db8:0::1", True),
         ("*", "unknown", True),
         ("a.example", "a.example", True),
     ],
@@ -256,3 +263,13 @@ def test_clear_deletes_every_binding() -> None:
     authorizer.clear()
     assert not authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
     assert authorizer.matching(AclBindingFilter()) == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.0/33", "10.0/8", "/8", "10.0.0.0/", "::ffff:10.0.0.0/104", "::/129"],
+)
+def test_a_host_that_is_no_network_is_refused(host: str) -> None:
+    with pytest.raises(ApiError, match="CIDR") as refused:
+        check_binding(allow(Operation.READ)._replace(host=host))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

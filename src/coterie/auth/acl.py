@@ -8,6 +8,7 @@ protocol. authorizer.py authorizes requests by a set of bindings.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -208,16 +209,26 @@ def binding_from_value(value: Mapping[str, Any]) -> AclBinding:
     )
 
 
+_LEADING_ZEROS: Final = re.compile(r"\b0+(?=\d)")
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+"""The addresses of IPv4 in IPv6."""
+
+
 def parse_network(host: str) -> IPv4Network | IPv6Network | None:
     """Return the network of a binding's host in CIDR notation, as "10.0.0.0/8" (Kafka
     4.4); None for another host."""
     address, slash, size = host.partition("/")
     if not slash or not (size.isascii() and size.isdigit()):
         return None
+    if ":" not in address:
+        address = _LEADING_ZEROS.sub("", address)  # decimal in Java
     try:
-        return ip_network((address, int(size)), strict=False)
+        network = ip_network((address, int(size)), strict=False)
     except ValueError:
         return None
+    # Java takes a mapped address for one of IPv4, to which the prefix does not fit.
+    is_mapped = isinstance(network, IPv6Network) and network.subnet_of(_MAPPED)
+    return None if is_mapped else network
 
 
 def check_binding(acl: AclBinding) -> None:

@@ -17,7 +17,7 @@ until a binding is added or removed: its cost does not grow with the number of b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from itertools import chain
@@ -147,20 +147,20 @@ class _Index:
             if not lengths[len(acl.name)]:
                 del lengths[len(acl.name)]
 
-    def for_request(
-        self, bindings: _Bindings, context: RequestContext
-    ) -> Iterator[AclBinding]:
-        """Yield the bindings of a request's principal and host, wildcards and networks
-        included."""
+    def holders(self, context: RequestContext) -> Sequence[tuple[Principal, str]]:
+        """Return the keys of a request's bindings: its principal and host, wildcards
+        and networks included."""
         canonical = _canonical(context.host)
         hosts = {WILDCARD, canonical}
         for size in self._network_sizes:
             network = parse_network(f"{canonical}/{size}")
             if network is not None:
                 hosts.add(str(network))
-        for principal in (context.principal, WILDCARD_PRINCIPAL):
-            for host in hosts:
-                yield from bindings.get((principal, host), ())
+        return [
+            (principal, host)
+            for principal in (context.principal, WILDCARD_PRINCIPAL)
+            for host in hosts
+        ]
 
     def matching(self, resource_type: ResourceType, name: str) -> Iterator[_Bindings]:
         """Yield the bindings of each resource pattern that matches a resource."""
@@ -183,9 +183,10 @@ class _Index:
         self, resource_type: ResourceType, context: RequestContext
     ) -> Iterator[AclBinding]:
         """Yield the bindings of all patterns of a resource type for a request."""
+        holders = self.holders(context)
         for pattern, bindings in self._by_pattern.items():
             if pattern[0] == resource_type:
-                yield from self.for_request(bindings, context)
+                yield from _held(bindings, holders)
 
     def candidates(self, acl_filter: AclBindingFilter) -> Iterable[AclBinding] | None:
         """Return the few bindings that a filter may match; None for a filter that names
@@ -325,11 +326,12 @@ class AclAuthorizer:
             return True
         allowing = {operation, Operation.ALL, *self._implied_by.get(operation, ())}
         is_allowed, has_bindings = False, False
+        holders = self._index.holders(context)
         for bindings in self._index.matching(resource_type, name):
             # allow.everyone.if.no.acl.found has no effect once any principal has a
             # binding.
             has_bindings = True
-            for acl in self._index.for_request(bindings, context):
+            for acl in _held(bindings, holders):
                 if acl.permission is PermissionType.ALLOW:
                     is_allowed = is_allowed or acl.operation in allowing
                 elif acl.operation in {operation, Operation.ALL}:
@@ -374,6 +376,13 @@ def _is_denied(acl: AclBinding, denied: set[tuple[PatternType, str]]) -> bool:
 def _holder(acl: AclBinding) -> tuple[Principal, str]:
     network = parse_network(acl.host)
     return acl.principal, _canonical(acl.host) if network is None else str(network)
+
+
+def _held(
+    bindings: _Bindings, holders: Iterable[tuple[Principal, str]]
+) -> Iterator[AclBinding]:
+    for holder in holders:
+        yield from bindings.get(holder, ())
 
 
 def _discard(sets: dict[_Key, set[AclBinding]], key: _Key, acl: AclBinding) -> None:

@@ -119,6 +119,7 @@ def test_every_change_increases_the_version(configs: GroupConfigs) -> None:
         ("share.renew.acknowledge.enable", "yes", "Invalid value yes"),
         ("streams.num.standby.replicas", "3", "less than or equal to 2"),
         ("streams.session.timeout.ms", "60001", "in the range 45000 to 60000"),
+        ("streams.rack.aware.assignment.tags", "a, b,a", "duplicate tag keys"),
     ],
 )
 def test_an_invalid_config_is_refused_by_name(
@@ -130,13 +131,19 @@ def test_an_invalid_config_is_refused_by_name(
     assert says in str(refused.value.message)
 
 
+def test_a_list_of_any_length_is_checked_in_one_pass(configs: GroupConfigs) -> None:
+    long = "x," + " " * 30_000 + ",y"
+    entry = configs.alter("g", {"streams.rack.aware.assignment.tags": long})
+    assert entry.value == {"streams.rack.aware.assignment.tags": long}
+
+
 @pytest.mark.fact("F5-15", "I-10", "E21-07")
 @pytest.mark.parametrize(
     "name",
     [
         "group.consumer.session.timeout.ms",
         "group.consumer.heartbeat.interval.ms",
-        "consumer.assignor.offload.enable",
+        "assignor.offload.enable",
     ],
 )
 def test_only_kafkas_names_are_accepted(configs: GroupConfigs, name: str) -> None:

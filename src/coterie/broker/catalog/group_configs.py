@@ -184,7 +184,6 @@ _STREAMS: Final = (
         _UNUSED,
         "",
         type=ConfigType.LIST,
-        pattern=re.compile(r"(?!.*(?:^|,)\s*([^,]*?)\s*,(?:.*,)?\s*\1\s*(?:,|$)).*"),
     ),
     GroupConfig(
         "streams.task.offset.interval.ms",
@@ -363,6 +362,11 @@ def check_group_name(group_id: GroupId) -> None:
 def _parsed(config: GroupConfig, text: str) -> Value:
     """Return the value of a text. Raises ApiError INVALID_CONFIG."""
     invalid = f"Invalid value {text} for configuration {config.name}: "
+    if config.type is ConfigType.LIST:
+        elements = [element.strip() for element in text.split(",")]
+        if len(set(elements)) < len(elements):
+            raise invalid_config(f"{config.name} must not contain duplicate tag keys.")
+        return text
     if config.pattern is not None:
         if config.pattern.fullmatch(text.strip()) is None:
             raise invalid_config(f"{invalid}It must match {config.pattern.pattern}")

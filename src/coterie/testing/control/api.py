@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _PORT_MAX: Final = 65_535
 _FAULTS_MAX: Final = 1_000
+_ID_DIGITS_MAX: Final = 9
 _DURATIONS: Final = ("days", "hours", "minutes", "seconds", "ms")
 _FILTERS: Final = ("api", "group", "client_id", "topic", "member", "transactional_id")
 _ARGUMENTS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -278,7 +279,8 @@ class ControlApi:
 
     def _find_fault(self, request: ControlRequest) -> Fault:
         name = request.names["id"]
-        fault = self._faults.get(int(name)) if name.isdecimal() else None
+        is_id = name.isdecimal() and len(name) <= _ID_DIGITS_MAX
+        fault = self._faults.get(int(name)) if is_id else None
         if fault is None:
             raise Refused(
                 HTTPStatus.NOT_FOUND,

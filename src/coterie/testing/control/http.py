@@ -199,7 +199,12 @@ class _ControlEndpoint(Endpoint):
     def _check_site(self, request: Request) -> None:
         """Refuse requests that a web page of another site makes in a browser."""
         site = request.headers.get("sec-fetch-site", "none")
-        host = urllib.parse.urlsplit(f"//{request.headers.get('host', '')}").hostname
+        try:
+            host = urllib.parse.urlsplit(
+                f"//{request.headers.get('host', '')}"
+            ).hostname
+        except ValueError:  # as of "["
+            host = None
         if "origin" in request.headers or site not in {"none", "same-origin"}:
             raise Refused(
                 HTTPStatus.FORBIDDEN,

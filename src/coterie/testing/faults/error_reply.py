@@ -301,13 +301,12 @@ def _reply_commit(
     """Refuse the topics that the fault hits, as an authorizer does: the group's shard
     responds for all of them."""
     request: Commit = call.request
-    others = [topic for topic in request.topics if not hits.has(topic, rows)]
-    if not others:
+    refused = [topic for topic in request.topics if hits.has(topic, rows)]
+    if len(refused) == len(request.topics):
         _send(call, error_response(request.message(), call.api_version, code))
         return
-    for topic in request.topics:
-        if topic not in others:
-            topic.error_code = code
+    for topic in refused:
+        topic.error_code = code
     handler(call)
 
 

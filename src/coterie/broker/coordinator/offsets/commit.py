@@ -244,7 +244,9 @@ class CommitDivision:
         self.metadata_bytes_max = 0
         """The size of the largest metadata of `existing`, as encoded."""
         self._layout = request.layout
-        self._errors: dict[str | bytes, ResponseTopic] = {}
+        self._errors: dict[
+            str | bytes, tuple[TopicName, TopicId, list[int], list[int]]
+        ] = {}
         self.existing: list[TopicRows] = []
         for topic in request.topics:
             if topic.error_code:
@@ -286,15 +288,13 @@ class CommitDivision:
 
     def _add(self, topic: ResponseTopic) -> None:
         name, topic_id, partitions, codes = topic
-        codes = codes or [_NONE] * len(partitions)
         key = topic_id if self._layout.by_id else name
         present = self._errors.get(key)
         if present is None:
-            self._errors[key] = (name, topic_id, partitions, codes)
-        else:
-            partitions = [*present[2], *partitions]
-            codes = [*present[3], *codes]
-            self._errors[key] = (name, topic_id, partitions, codes)
+            present = self._errors[key] = (name, topic_id, [], [])
+        # A client may name a topic many times: the lists grow in place.
+        present[2].extend(partitions)
+        present[3].extend(codes or [_NONE] * len(partitions))
 
     def response(self, codes: Iterable[Sequence[int]] = _ALL_NONE) -> CommitResponse:
         """Return the response with the codes of each topic of `existing`, by default

@@ -30,7 +30,7 @@ class CommittedOffset(NamedTuple):
 
     `record_offset` is the log offset of the commit's record. `expire_timestamp_ms` is
     -1 except for commits of v2 to v4 with a retention time of their own. `topic_id` is
-    zero for these and for transactional commits, and in logs of older brokers.
+    zero for these, and in logs of older brokers.
     """
 
     offset: int

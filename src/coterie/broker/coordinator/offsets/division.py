@@ -83,4 +83,4 @@ class Division:
     def _add(self, topic: m.OffsetDeleteResponseTopic) -> None:
         present = self._errors.setdefault(topic.name, topic)
         if present is not topic:
-            present.partitions = [*present.partitions, *topic.partitions]
+            present.partitions.extend(topic.partitions)
