@@ -32,6 +32,10 @@ from coterie.wire.error_codes import ErrorCode
 class CoterieError(Exception):
     """The base class of Coterie's exceptions; never raised itself."""
 
+    follows_lost_request: bool = False
+    """Whether an earlier request of the same call had no response. What it asked for
+    may have happened, whatever this error says."""
+
 
 class MalformedFrame(CoterieError):
     """Bytes from a peer that cannot be decoded; the message has the position and

@@ -70,7 +70,14 @@ async def show_or_write(run: Run, change: Change[K]) -> out.Outcome:
 async def _send(run: Run, send: Send[K], keys: Sequence[K]) -> dict[K, CoterieError]:
     errors: dict[K, CoterieError] = {}
     for start in range(0, len(keys), KEYS_PER_REQUEST):
-        errors |= await send(keys[start : start + KEYS_PER_REQUEST])
+        chunk = keys[start : start + KEYS_PER_REQUEST]
+        try:
+            errors |= await send(chunk)
+        except CoterieError as error:
+            if len(keys) <= KEYS_PER_REQUEST:
+                raise
+            # Others were written: each has its row.
+            errors |= dict.fromkeys(chunk, error)
         run.progress(min(start + KEYS_PER_REQUEST, len(keys)), len(keys))
     return errors
 

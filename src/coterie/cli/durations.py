@@ -67,13 +67,14 @@ def whole_duration_of(
 ) -> Callable[[str], int]:
     """Return a function for argparse that parses a duration into a whole number of
     units, from `least` to `most`."""
+    end = "" if most == _MOST else f" to {most}"
 
     def parse(text: str) -> int:
         value = _value(text, unit)
         if value is None or not least <= value <= most or value != int(value):
             raise argparse.ArgumentTypeError(
                 f"{text!r} is not a duration in {unit}; use a whole number from "
-                f"{least}, or for example 90s, 2h, 7d or PT1H30M"
+                f"{least}{end}, or for example 90s, 2h, 7d or PT1H30M in these bounds"
             )
         return int(value)
 

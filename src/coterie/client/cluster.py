@@ -329,15 +329,20 @@ class Cluster:
         loop = asyncio.get_running_loop()
         contact_s = loop.time() + self.options.first_contact_ms / 1000
         last: CoterieError | None = None
+        is_lost = False
         failures = 0
         while True:
             try:
                 async with asyncio.timeout_at(deadline.end_s):
                     return await attempt()
             except TimeoutError:
-                raise last or deadline.error() from None
+                last = last or deadline.error()
+                last.follows_lost_request = True
+                raise last from None
             except CoterieError as error:
                 last = error
+                is_lost |= isinstance(error, ConnectionLost | RequestTimedOut)
+                error.follows_lost_request = is_lost
                 failures += 1
                 delay_s = backoff_s(self.options, failures)
                 is_unreached = not self._was_reached

@@ -30,6 +30,7 @@ from coterie.wire.error_codes import ErrorCode
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
+PORT_MAX: Final = 65_535
 COMPACTED: Final = {"cleanup.policy": "compact"}
 """The configurations with which the topic of the shards is created."""
 _POLICY: Final = "cleanup.policy"
@@ -130,6 +131,11 @@ async def check_upstream(plan: GatewayOptions, admin: AdminClient) -> list[str]:
     await _check_release(admin)
     check_nodes(node.node_id for node in cluster.nodes)
     brokers = len(cluster.nodes)
+    if (plan.advertised_port or 0) + brokers > PORT_MAX:
+        raise SettingError(
+            f"--advertise leaves no ports after {plan.advertised_port} for the "
+            f"{brokers} brokers of upstream: use {PORT_MAX - brokers} or less"
+        )
     missing: list[MissingRight] = []
     warnings = [
         *await _check_topic(plan, admin, brokers, missing),

@@ -364,7 +364,7 @@ def _failed(item: PlanItem, error: client.CoterieError) -> ItemResult:
 def _is_answer(error: client.CoterieError) -> bool:
     """Return whether an error shows that nothing was written: a response, or the reason
     why no request was sent."""
-    return isinstance(
+    return not error.follows_lost_request and isinstance(
         error,
         client.ApiError
         | client.AuthenticationFailed

@@ -262,6 +262,23 @@ async def test_a_result_without_a_node_is_coordinator_not_available() -> None:
         assert code_of(error) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+async def test_an_error_says_whether_an_earlier_request_was_lost() -> None:
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    missing = m.DeleteGroupsResponse(
+        results=[m.DeletableGroupResult(group_id="g", error_code=code)]
+    )
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        answers = coordinators.brokers[0].answers
+        answers[ApiKey.DELETE_GROUPS] = in_turn(missing)
+        refused = (await admin.groups.delete(["g"])).errors["g"]
+        assert not refused.follows_lost_request
+        # The first request may have deleted the group.
+        answers[ApiKey.DELETE_GROUPS] = in_turn(HANG_UP, missing)
+        late = (await admin.groups.delete(["g"])).errors["g"]
+        assert code_of(late) is code
+        assert late.follows_lost_request
+
+
 async def test_a_group_missing_in_the_response_has_an_error() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         empty = m.FindCoordinatorResponse()

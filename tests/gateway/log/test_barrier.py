@@ -101,6 +101,14 @@ def test_the_readers_producer_id_supersedes_an_earlier_owners_late_barrier() -> 
     assert lineage.observe(header_of(2, 1), barrier(3_000))
 
 
+def test_a_late_barrier_after_the_readers_own_batches_supersedes_nothing() -> None:
+    lineage = Lineage(2, 3_000)
+    assert lineage.accepts(header_of(2, 1)), "compaction has removed its barrier"
+    assert not lineage.observe(header_of(1, 5), barrier(1_000))
+    assert not lineage.accepts(header_of(1, 5))
+    assert lineage.accepts(header_of(2, 1))
+
+
 def test_a_late_reader_does_not_supersede_a_later_owner() -> None:
     lineage = Lineage(1, 1_500)
     lineage.observe(header_of(2, 0), barrier(2_000))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -154,7 +155,7 @@ def _run(options: argparse.Namespace) -> int:
     known = _unreadable_parts(lake)
     with ProgressDisplay() as progress:
         job = Job(
-            start_spark=partial(start_spark, engine),
+            start_spark=cache(partial(start_spark, engine)),
             lake=lake,
             source=source,
             settings=_with_retention(settings, options, lake, source),
@@ -163,9 +164,14 @@ def _run(options: argparse.Namespace) -> int:
             limits=step_limits(engine),
             progress=progress,
         )
-        if options.follow:
-            follow(job, FollowIntervals(), lambda: False)
-        result = run_once(job)
+        try:
+            if options.follow:
+                follow(job, FollowIntervals(), lambda: False)
+            result = run_once(job)
+        except BaseException:
+            # A later run does not report what this one has read.
+            _report_unreadable(lake, known)
+            raise
     print(_run_summary(lake, result))
     return _report_unreadable(lake, known)
 
@@ -195,7 +201,8 @@ def _report_unreadable(lake: Lake, known: int) -> int:
     count = "1 part of the log is" if parts == 1 else f"{parts} parts of the log are"
     sys.stderr.write(
         f"{count} unreadable, {parts - known} of them read by this run: coterie"
-        f' pipeline sql --lake {lake.storage} "{_UNREADABLE_QUERY}"\n'
+        f" pipeline sql --lake {shlex.quote(str(lake.storage))}"
+        f' "{_UNREADABLE_QUERY}"\n'
     )
     return 1 if parts > known else 0
 
@@ -264,7 +271,7 @@ def _backfill(options: argparse.Namespace) -> int:
     lake = Lake.open_to_write(options.lake)
     with ProgressDisplay() as progress:
         job = Job(
-            start_spark=partial(start_spark, engine),
+            start_spark=cache(partial(start_spark, engine)),
             lake=lake,
             source=BronzeSource(str(lake.storage)),
             settings=_with_retention(settings, options, lake),

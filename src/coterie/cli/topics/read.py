@@ -398,8 +398,10 @@ def _with_coordinator_record(item: out.Item, record: client.LogRecord) -> out.It
     decoded = coordinator_records.to_json(record.key, record.value)
     if decoded.key is None:
         return item
-    key = json.dumps({"type": decoded.kind, **decoded.key})
-    value = None if decoded.value is None else json.dumps(decoded.value)
+    key = json.dumps({"type": decoded.kind, **decoded.key}, ensure_ascii=False)
+    value = None
+    if decoded.value is not None:
+        value = json.dumps(decoded.value, ensure_ascii=False)
     texts: out.Item = {"key": key, "value": value}
     return {**item, **texts, **dict.fromkeys(("key_encoding", "value_encoding"), UTF_8)}
 

@@ -146,6 +146,7 @@ class _Call(ABC, Generic[K, V]):
         self._errors: dict[K, CoterieError] = {}
         self._in_flight: dict[int, asyncio.Semaphore] = {}
         self._retried: dict[K, CoterieError] = {}  # the last error of a retry
+        self._lost: set[K] = set()  # those with a request that had no response
 
     @abstractmethod
     async def _find(
@@ -204,6 +205,8 @@ class _Call(ABC, Generic[K, V]):
                     try:
                         outcomes = await self._limited(node_id, request)
                     except CoterieError as error:
+                        if isinstance(error, ConnectionLost | RequestTimedOut):
+                            self._lost.update(chunk)
                         outcomes = dict.fromkeys(chunk, error)
                         failure = error if is_retriable(error) else None
                 else:
@@ -250,6 +253,7 @@ class _Call(ABC, Generic[K, V]):
             # time-out.
             if isinstance(error, RequestTimedOut) and not self._deadline.leaves(0):
                 error = self._retried.get(key, error)
+            error.follows_lost_request = key in self._lost
             settled[key] = error
         self._settle({}, settled)
         if unbatched:

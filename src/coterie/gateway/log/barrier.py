@@ -101,6 +101,8 @@ class Lineage:
         producer = (header.producer_id, header.producer_epoch)
         current = self._current
         if current is None:
+            if producer[0] == self._own_id:
+                self._current, self._since_ms = producer, self._own_since_ms
             return True
         if producer[0] == current[0]:
             self._current = max(current, producer)

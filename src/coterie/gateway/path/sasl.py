@@ -84,6 +84,7 @@ class SaslExchange:
         self._pending: tuple[int, int] | None = None
         """API key and version of the request without a response; -1 for a token."""
         self._mechanism = ""
+        self._offered = ""  # becomes the mechanism when upstream accepts it
         self._user: str | None = None
         """The user of the client's tokens; None while it is unknown."""
         self._tokens = 0
@@ -151,6 +152,7 @@ class SaslExchange:
             _, at = read_response(frame, tagged=False)
             greeted, _ = decode(m.SaslHandshakeResponse, version, frame, at)
             if not greeted.error_code:
+                self._mechanism = self._offered
                 self._user, self._tokens, self._is_authenticating = None, 0, True
                 self.expects_token = version == 0
         elif key == ApiKey.SASL_AUTHENTICATE:
@@ -171,7 +173,7 @@ class SaslExchange:
     ) -> bytes | None:
         _, at = read_client_id(frame, flexible=False)
         body, _ = decode(m.SaslHandshakeRequest, version, frame, at)
-        self._mechanism = body.mechanism
+        self._offered = body.mechanism
         if body.mechanism in _USERS or not self._needs_principal:
             return None
         _LOGGER.warning(

@@ -278,7 +278,7 @@ def status_batches(
     and states at the cuts."""
     rules = settings.burrow
     cuts_ms = [round(cut.timestamp() * 1_000) for cut in plan.cuts]
-    group = _Group("", rules, ())
+    group = _Group(None, rules, ())  # "" is the id of a group, too
     rows: list[tuple[Any, ...]] = []
     states: list[dict[str, Any]] = []
     for batch in batches:
@@ -303,7 +303,7 @@ class _Group:
     """The state of the partitions of one group."""
 
     def __init__(
-        self, group_id: str, rules: BurrowRules, cuts_ms: Iterable[int]
+        self, group_id: str | None, rules: BurrowRules, cuts_ms: Iterable[int]
     ) -> None:
         self.group_id = group_id
         self._rules = rules

@@ -231,10 +231,11 @@ class _Builder:
         ]
 
         def update(version: Version) -> Version:
+            # Steps may have committed new tables since the beginning: they stay.
             kept = {
                 name: state
                 for name, state in version.tables.items()
-                if name in self.states
+                if name in self.states or name not in self.version.tables
             }
             tables = {**kept, **{name: self.states[name] for name in self.built}}
             return msgspec.structs.replace(version, tables=tables, settings=recorded)

@@ -30,6 +30,7 @@ _BLOCK_LINES: Final = 100_000
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_StableOffset = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class _SampleLine(msgspec.Struct):
@@ -39,7 +40,7 @@ class _SampleLine(msgspec.Struct):
     log_start_offset: _Int64
     end_offset: _Int64
     topic_id: str | None = None
-    last_stable_offset: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    last_stable_offset: _StableOffset | None = None
     leader_id: _Int32 | None = None
     leader_epoch: _Int32 | None = None
     partition_count: _Int32 | None = None
@@ -86,7 +87,7 @@ def read_samples(file: Path, block_lines: int = _BLOCK_LINES) -> Iterator[Any]:
 def _parse(file: Path, number: int, text: bytes) -> _SampleLine:
     try:
         return msgspec.json.decode(text, type=_SampleLine)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SettingError(
             f"{file} line {number} is no sample of a partition: {error}"
         ) from error
