@@ -104,6 +104,11 @@ def test_doubles_have_all_their_digits(shell: LakeShell) -> None:
     assert out.split() == ["a", "b", "c", "1234567.25", "29100000000.0", "0.1"]
 
 
+def test_a_value_is_shown_by_its_type_whatever_the_name(shell: LakeShell) -> None:
+    out = shell("sql", "SELECT 1234.5::DOUBLE AS avg_ms, 'abc' AS assigned, 5 AS a_ts")
+    assert out.split() == ["avg_ms", "assigned", "a_ts", "1234.5", "abc", "5"]
+
+
 def test_the_lag_in_the_guide_is_that_of_the_newest_samples(shell: LakeShell) -> None:
     guide = Path("docs/guides/ask-the-log.md").read_text("utf-8")
     [query] = re.findall(r'pipeline sql --lake lake "(.*)"', guide)

@@ -52,6 +52,20 @@ def test_a_line_becomes_a_row(tmp_path: Path) -> None:
     assert third["topic_id"] is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({**LINE, "topic": "?"}).encode().replace(b"?", b"\xff"),
+        json.dumps({**LINE, "last_stable_offset": 2**63}).encode(),
+    ],
+)
+def test_a_line_with_an_impossible_value_is_named(tmp_path: Path, line: bytes) -> None:
+    file = tmp_path / "ends.jsonl"
+    file.write_bytes(json.dumps(LINE).encode() + b"\n" + line + b"\n")
+    with pytest.raises(SettingError, match="line 2 is no sample"):
+        list(read_samples(file))
+
+
 def test_an_empty_file_has_no_samples(tmp_path: Path) -> None:
     assert list(read_samples(write(tmp_path))) == []
 

@@ -305,7 +305,23 @@ def _table_columns(table: str, titles: str) -> tuple[Column, ...]:
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     """Return columns that no table declares, titled by their names."""
-    return tuple(Column(name, name, show=_formatter(name, _exact)) for name in names)
+    return tuple(Column(name, name, show=_by_name(name)) for name in names)
+
+
+def _by_name(name: str) -> Callable[[Json], str]:
+    """Return the formatter that a name suggests, for values of its type; a query may
+    give any value the name of a table's column."""
+    show = _formatter(name, _exact)
+    kinds: dict[object, type] = {_show_time: str, _show_span: int, _show_seconds: float}
+    kind = kinds.get(show, list)
+
+    def show_value_of(value: Json) -> str:
+        is_other = not isinstance(value, kind) or (
+            isinstance(value, list) and any(not isinstance(x, dict) for x in value)
+        )
+        return _exact(value) if is_other else show(value)
+
+    return show_value_of
 
 
 def _formatter(

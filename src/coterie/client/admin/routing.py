@@ -302,6 +302,8 @@ class _CoordinatorCall(_Call[str, V]):
         cannot carry has an error."""
         invalid = [key for key in self._wanted if not is_representable(key)]
         code = ErrorCode.INVALID_GROUP_ID
+        if self._key_type != GROUP:
+            code = ErrorCode.INVALID_REQUEST
         self._settle(
             {}, {key: ApiError(code, f"{key!r} is not a valid id") for key in invalid}
         )
