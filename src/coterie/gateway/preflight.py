@@ -288,6 +288,10 @@ async def _check_transactional_ids(
     if _has_code(error, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
         kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
         missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
+    elif error is not None and not _has_code(
+        error, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    ):
+        raise error
 
 
 async def _check_node(plan: GatewayOptions, admin: AdminClient) -> None:

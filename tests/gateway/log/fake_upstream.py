@@ -53,6 +53,7 @@ class Partition:
 
     batches: list[bytes] = field(default_factory=list)
     end: int = 0
+    log_start: int = 0
     producers: dict[int, ProducerState] = field(default_factory=dict)
 
     def append(self, batch: bytes) -> int:
@@ -157,7 +158,7 @@ class FakeUpstream:
         self.fetches += 1
         error = self.fails("fetch")
         part = self.partitions[partition]
-        if error is None and not 0 <= offset <= part.end:
+        if error is None and not part.log_start <= offset <= part.end:
             error = ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if error is not None:
             self._scheduler.call_soon(done, error)

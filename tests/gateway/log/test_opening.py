@@ -415,6 +415,18 @@ def test_batches_before_the_first_barrier_are_loaded() -> None:
     assert world.offset("g") == 99
 
 
+def test_a_log_without_its_beginning_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = node()
+    for offset in range(5):
+        world.commit("g", offset)
+    del world.partition_of("g").batches[:3]
+    world.partition_of("g").log_start = 3
+    world.successor().own()
+    assert "does not begin at offset 0: records were deleted" in caplog.text
+
+
 # Transactions.
 
 

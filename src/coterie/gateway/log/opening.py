@@ -237,6 +237,11 @@ class Opening:
                 return
             if _is_retriable(result):
                 self._retry(lambda: self._fetch(offset))
+            elif isinstance(result, ApiError) and (
+                result.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            ):
+                reason = "its log does not begin at offset 0: records were deleted"
+                self._fail(LogError(reason))
             elif isinstance(result, CoterieError):
                 self._fail(result)
             else:
