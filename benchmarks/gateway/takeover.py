@@ -35,6 +35,7 @@ from coterie.gateway.upstream.topic import ShardsTopic, open_topic
 from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.commit import as_received, decoded
+from coterie.wire.error_codes import ErrorCode
 
 BARS_S = {
     (1_000_000, 50): 3.0,
@@ -124,8 +125,9 @@ class ShardNode:
         commit = as_received(request, 8)
         self.runtime.submit(shard, commit, Caller(), answered.set_result)
         response = decoded(await answered, 8)
-        codes = {part.error_code for part in response.topics[0].partitions}
-        assert codes == {0}, codes
+        rows = response.topics[0].partitions
+        codes = {ErrorCode.read(row.error_code).name for row in rows}
+        assert codes == {"NONE"}, codes
 
     async def commit_all(self, group_count: int, offset: int) -> None:
         """Commit the offsets of all groups, some at a time."""
