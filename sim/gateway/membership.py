@@ -30,6 +30,7 @@ from coterie.gateway.view import NO_VIEW, NodeInfo, View
 from coterie.settings import Settings
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
+from sim.checker import with_rows
 from sim.clock import Clock, Event
 from sim.disk import Disk, MemoryDisk
 from sim.gateway.loop import NodeLoop
@@ -134,7 +135,8 @@ class NodeGroup:
                 delay_ms = self.late_answers.get(call.who, 0)
                 self._clock.after(delay_ms, lambda: answer(response))
 
-        self.server.runtime.submit(0, call.request, call.caller, respond)
+        request, respond = with_rows(call.request, call.caller.api_version, respond)
+        self.server.runtime.submit(0, request, call.caller, respond)
 
     def _repeat(self, call: Call) -> None:
         if self.server is not None:

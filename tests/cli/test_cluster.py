@@ -38,7 +38,7 @@ def shell(server: ThreadServer, capsys: pytest.CaptureFixture[str]) -> ServerShe
 @pytest.mark.slow
 def test_brokers_are_described_with_their_release(shell: ServerShell) -> None:
     (item,) = shell.items("describe")
-    assert (item["controller"], item["release"], item["error"]) == (True, "4.3+", None)
+    assert (item["controller"], item["release"], item["error"]) == (True, "4.4", None)
     assert shell("describe").splitlines()[0].split()[:3] == ["NODE", "HOST", "PORT"]
     assert shell.error.startswith("cluster ")
 

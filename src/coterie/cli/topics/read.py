@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
-from coterie import records as coordinator_records
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, render, stderr_lines, write
@@ -29,6 +28,7 @@ from coterie.types import LogOffset, TopicPartition
 
 _STREAMED: Final = ("jsonl", "csv")
 """Output formats that are written while records arrive."""
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
 _TABLES: Final = ("table", "wide", "md")
 _COLLECTED_MAX: Final = 1_000
 """The default of --limit for the other formats."""
@@ -313,7 +313,7 @@ class _Printer:
     def _add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
         items = [record_item(key, each) for each in records]
         form = self._run.options.output
-        if form in _TABLES and key.topic == coordinator_records.TOPIC:
+        if form in _TABLES and key.topic == _OFFSETS_TOPIC:
             items = list(map(_with_coordinator_record, items, records))
         if form in _TABLES:
             items = [self._clipped(each) for each in items]
@@ -395,7 +395,9 @@ def _outcome(items: tuple[out.Item, ...]) -> out.Outcome:
 def _with_coordinator_record(item: out.Item, record: client.LogRecord) -> out.Item:
     """Return an item with the decoded key and value of a record of a group or an
     offset."""
-    decoded = coordinator_records.to_json(record.key, record.value)
+    from coterie import records  # of the broker, which other commands do not need
+
+    decoded = records.to_json(record.key, record.value)
     if decoded.key is None:
         return item
     key = json.dumps({"type": decoded.kind, **decoded.key}, ensure_ascii=False)

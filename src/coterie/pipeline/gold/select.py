@@ -98,11 +98,13 @@ class _Selection:
 
     def _collect(self, name: str, column: str) -> None:
         """Collect the rows of a view, and the least time in a column of ms."""
-        rows = self.run(VIEWS[name]).toArrow()
+        frame = self.run(VIEWS[name])
+        rows = frame.toArrow()
         least = pc.min(rows[column]).as_py()
         if least is not None:
             self._earliest = datetime.fromtimestamp(least / 1_000, UTC)
-        self._frames[name] = self._inputs.spark.createDataFrame(rows)
+        # Spark Connect cannot infer a schema without rows.
+        self._frames[name] = self._inputs.spark.createDataFrame(rows, frame.schema)
 
 
 def _map(
