@@ -135,8 +135,8 @@ class NodeGroup:
                 delay_ms = self.late_answers.get(call.who, 0)
                 self._clock.after(delay_ms, lambda: answer(response))
 
-        request, respond = with_rows(call.request, call.caller.api_version, respond)
-        self.server.runtime.submit(0, request, call.caller, respond)
+        request, done = with_rows(call.request, call.caller.api_version, respond)
+        self.server.runtime.submit(0, request, call.caller, done)
 
     def _repeat(self, call: Call) -> None:
         if self.server is not None:

@@ -21,7 +21,7 @@ from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.cluster import ClusterSource
 from coterie.pipeline.sources.source import open_source
-from coterie.pipeline.tables.all_tables import GOLD, Query
+from coterie.pipeline.tables.all_tables import needed
 from coterie.types import TopicPartition as OurTopicPartition
 from tests.real_clients.confluent_admin import (
     ANSWER_S,
@@ -41,15 +41,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 COMMAND_S = 60.0
-
-
-def needed(*names: str) -> tuple[Query, ...]:
-    """Return these gold tables and their inputs, in build order."""
-    table_names = set(names)
-    for name in reversed(GOLD):
-        if name in table_names:
-            table_names |= GOLD[name].inputs
-    return tuple(query for name, query in GOLD.items() if name in table_names)
 
 
 @dataclass
@@ -75,6 +66,7 @@ class Pipeline:
         program = str(Path(sys.executable).with_name("coterie"))
         words = ["pipeline", "check", "--lake", str(self.lake), "--output", "json"]
         output = run_to_end([program, *words], COMMAND_S)
+        assert output.stdout, output.stderr
         found: dict[str, Any] = json.loads(output.stdout)
         wrong = [each for each in found["items"] if each["error"]]
         assert not wrong, "\n".join(map(str, wrong))

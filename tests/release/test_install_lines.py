@@ -345,7 +345,7 @@ def test_without_extras_commands_name_the_missing_library(
         ("serve --memory --listen 127.0.0.1:0 --ui 127.0.0.1:0", "uvicorn"),
         ("serve --memory --listen 127.0.0.1:0 --loop uvloop", "uvloop"),
         ("pipeline decode example-log", "numpy"),
-        ("pipeline run --from segments:example-log --to lake", "pyspark"),
+        ("pipeline run --from segments:example-log --to lake", "pyarrow"),
         ("pipeline show current --lake lake", "pyarrow"),
         ("pipeline sql --lake lake 'SELECT 1'", "pyarrow"),
         ("pipeline report --lake lake --to report.html", "jinja2"),

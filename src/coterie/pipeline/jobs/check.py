@@ -29,11 +29,11 @@ from coterie.client.admin.groups import (
 )
 from coterie.errors import ApiError, ClientError, CoterieError, SettingError
 from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.jobs.refresh import is_due
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Source
-from coterie.pipeline.tables.all_tables import of_layer
-from coterie.pipeline.tables.table import Layer
+from coterie.pipeline.tables.all_tables import needed
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -122,14 +122,11 @@ class LogTail(NamedTuple):
 def read_lake_rows(lake: Lake) -> LakeRows:
     """Read the tables that are compared with the cluster."""
     version = lake.version
-    newest = max(
-        (version.of(table.name).changed for table in of_layer(Layer.SILVER)),
-        default=0,
-    )
-    for name in _COMPARED_TABLES:
-        if version.of(name).through < newest:
+    # A table whose inputs have not changed is not built again.
+    for query in needed(*_COMPARED_TABLES):
+        if is_due(query, version.tables, version):
             raise SettingError(
-                f"{name} of {lake.storage} is older than the ingested records:"
+                f"{query.name} of {lake.storage} is older than the ingested records:"
                 f" run coterie pipeline run --from {lake.identity.source} --to "
                 f"{lake.storage} to update it"
             )

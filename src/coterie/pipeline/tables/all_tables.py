@@ -244,5 +244,14 @@ GOLD: Final = _in_build_order({n: q for n, q in _ALL.items() if q.table and q.sq
 """The tables that queries build by name, in build order."""
 
 
+def needed(*names: str) -> tuple[Query, ...]:
+    """Return these gold tables and their inputs, in build order."""
+    table_names = set(names)
+    for name in reversed(GOLD):
+        if name in table_names:
+            table_names |= GOLD[name].inputs
+    return tuple(query for name, query in GOLD.items() if name in table_names)
+
+
 def of_layer(layer: Layer) -> list[Table]:
     return [table for table in TABLES.values() if table.layer is layer]
