@@ -22,7 +22,6 @@ from coterie.wire.codec import decode as decode_message
 from coterie.wire.record_batch import LogRecord, decode_marker
 from coterie.wire.schema import Message, Struct
 
-TOPIC: Final = "__consumer_offsets"
 CONSUMER: Final = "consumer"
 """The protocol type whose subscriptions and assignments can be decoded."""
 UNKNOWN_TYPE: Final = "unknown_type"

@@ -41,7 +41,6 @@ SETTINGS: Final = {
 _POLICY: Final = "group.consumer.migration.policy"
 POLICIES: Final = ("bidirectional", "upgrade", "downgrade", "disabled")
 _KAFKA_ONLY: Final = {
-    # The target assignment is computed in the request, as without an interval here.
     "group.coordinator.append.linger.ms": "0",
     "auto.create.topics.enable": "false",
 }

@@ -342,7 +342,7 @@ class Cluster:
             except CoterieError as error:
                 last = error
                 is_lost |= isinstance(error, ConnectionLost | RequestTimedOut)
-                error.follows_lost_request = is_lost
+                error.follows_lost_request |= is_lost
                 failures += 1
                 delay_s = backoff_s(self.options, failures)
                 is_unreached = not self._was_reached

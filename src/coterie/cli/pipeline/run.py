@@ -6,6 +6,7 @@ import argparse
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from coterie.cli.pipeline.options import (
     start_spark,
     step_limits,
 )
-from coterie.errors import SettingError
+from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
     from coterie.pipeline.gold.settings import GoldSettings
@@ -169,8 +170,10 @@ def _run(options: argparse.Namespace) -> int:
                 follow(job, FollowIntervals(), lambda: False)
             result = run_once(job)
         except BaseException:
-            # A later run does not report what this one has read.
-            _report_unreadable(lake, known)
+            # A later run does not report what this one has read; a lake that cannot
+            # be read now does not hide why the run ended.
+            with suppress(CoterieError, OSError):
+                _report_unreadable(lake, known)
             raise
     print(_run_summary(lake, result))
     return _report_unreadable(lake, known)

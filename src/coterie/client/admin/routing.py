@@ -253,7 +253,8 @@ class _Call(ABC, Generic[K, V]):
             # time-out.
             if isinstance(error, RequestTimedOut) and not self._deadline.leaves(0):
                 error = self._retried.get(key, error)
-            error.follows_lost_request = key in self._lost
+            # One error may answer for several keys.
+            error.follows_lost_request |= key in self._lost
             settled[key] = error
         self._settle({}, settled)
         if unbatched:
