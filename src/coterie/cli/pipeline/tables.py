@@ -305,23 +305,7 @@ def _table_columns(table: str, titles: str) -> tuple[Column, ...]:
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     """Return columns that no table declares, titled by their names."""
-    return tuple(Column(name, name, show=_by_name(name)) for name in names)
-
-
-def _by_name(name: str) -> Callable[[Json], str]:
-    """Return the formatter that a name suggests, for values of its type; a query may
-    give any value the name of a table's column."""
-    show = _formatter(name, _exact)
-    kinds: dict[object, type] = {_show_time: str, _show_span: int, _show_seconds: float}
-    kind = kinds.get(show, list)
-
-    def show_value_of(value: Json) -> str:
-        is_other = not isinstance(value, kind) or (
-            isinstance(value, list) and any(not isinstance(x, dict) for x in value)
-        )
-        return _exact(value) if is_other else show(value)
-
-    return show_value_of
+    return tuple(Column(name, name, show=_formatter(name, _exact)) for name in names)
 
 
 def _formatter(
@@ -339,18 +323,20 @@ def _formatter(
 
 
 def _show_time(value: Json) -> str:
-    return value[:19].replace("T", " ") if isinstance(value, str) else _NO_VALUE
+    return value[:19].replace("T", " ") if isinstance(value, str) else _exact(value)
 
 
 def _show_span(value: Json) -> str:
+    if not isinstance(value, int):
+        return _exact(value)
     # A negative span is in the past: the expiry of an offset that is overdue.
-    if isinstance(value, int) and value < 0:
-        return f"-{show_duration(-value)}"
-    return show_duration(value)
+    return f"-{show_duration(-value)}" if value < 0 else show_duration(value)
 
 
 def _show_seconds(value: Json) -> str:
-    return _show_span(round(value * 1000)) if isinstance(value, float) else _NO_VALUE
+    if not isinstance(value, float):
+        return _exact(value)
+    return _show_span(round(value * 1000))
 
 
 def _show_any(value: Json) -> str:
@@ -364,9 +350,10 @@ def _exact(value: Json) -> str:
 
 def _show_partitions(value: Json) -> str:
     """Format partitions by topic: orders[0,2] payments[1]."""
+    if not isinstance(value, list) or not all(isinstance(x, Mapping) for x in value):
+        return _exact(value)
     by_topic: dict[str, list[str]] = {}
-    for each in value if isinstance(value, Sequence) else ():
-        assert isinstance(each, Mapping)
+    for each in value:
         topic = str(each["topic"] or each["topic_id"])
         by_topic.setdefault(topic, []).append(str(each["partition"]))
     texts = (f"{topic}[{','.join(parts)}]" for topic, parts in by_topic.items())
