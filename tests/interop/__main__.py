@@ -5,18 +5,14 @@ against Coterie too.
 and starts one node for the whole run. Where the jars are unavailable it prints a
 warning and succeeds: `make test` runs the same tests against Coterie alone. The tests
 of `GroupMember` and of plans run against the node, too.
-
-`--failed` repeats only the tests that failed when they ran last.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,13 +27,11 @@ from tests.interop.node import open_node, variable_of
 from tools.conformance import RUN_ON_KAFKA
 
 ROOT: Final = Path(__file__).parent.parent.parent
-LAST_FAILED: Final = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 TESTS: Final = "tests/interop"
 EXCHANGES: Final = "tests/interop/exchanges"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 NOT_SELECTED: Final = 5
 """pytest's exit code when it ran no test, as with -k and a name of another run."""
-FAILED: Final = "--failed"
 
 
 class Run(NamedTuple):
@@ -47,19 +41,6 @@ class Run(NamedTuple):
     arguments: tuple[str, ...]
     apart: str = ""
     """A folder in `tests` that is left out."""
-
-    def of_failed(self, failed: Iterable[str]) -> Run:
-        """Return the run of only those tests that failed before.
-
-        With `--last-failed` pytest runs all tests when none of them has failed.
-        """
-        repeated = [
-            test
-            for test in failed
-            if test.startswith(self.tests)
-            and not (self.apart and test.startswith(self.apart))
-        ]
-        return self._replace(tests=tuple(repeated))
 
 
 def main(words: list[str]) -> int:
@@ -81,16 +62,11 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
     spark_kafka = jars.with_name("spark-kafka")
     if not fetch_spark_kafka(spark_kafka):
         sys.stderr.write("Spark's Kafka source is unavailable: its test is skipped.\n")
-    arguments = tuple(word for word in words if word != FAILED)
+    arguments = tuple(words)
     # Exchanges leave groups and transactions that tests of the whole log would see.
     interop = Run((TESTS,), arguments, apart=EXCHANGES)
     exchanges = Run((EXCHANGES,), arguments)
     members = Run(RUN_ON_KAFKA, arguments)
-    if FAILED in words:
-        failed = json.loads(LAST_FAILED.read_text(encoding="utf-8"))
-        interop, exchanges, members = (
-            run.of_failed(failed) for run in (interop, exchanges, members)
-        )
     with open_node(jars, folder) as node:
         environment = {
             **os.environ,
@@ -106,8 +82,6 @@ def _run(jars: Path, words: list[str], folder: Path) -> int:
 
 def _pytest(run: Run, environment: dict[str, str]) -> int:
     """Run the tests; return pytest's exit code, or 0 if none was selected."""
-    if not run.tests:
-        return 0
     apart = (f"--ignore={run.apart}",) if run.apart else ()
     options = (*apart, *run.arguments)
     command = [sys.executable, "-m", "pytest", "-q", *run.tests, *options]
