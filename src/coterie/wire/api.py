@@ -78,6 +78,8 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
     STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
@@ -155,8 +157,19 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
 Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 """
 
-IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
-"""All APIs of the server, the private ones included."""
+UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.SHARE_FETCH: Versions(1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
+}
+"""Kafka's APIs that are served, and not advertised until all that a client needs beside
+them is served."""
+
+IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
+    **ADVERTISED,
+    **UNADVERTISED,
+    **PRIVATE,
+}
+"""All APIs of the server, those that are not advertised included."""
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coterie.wire.messages.replicas import *
     from coterie.wire.messages.security import *
     from coterie.wire.messages.share_groups import *
+    from coterie.wire.messages.share_records import *
     from coterie.wire.messages.topics import *
     from coterie.wire.messages.transactions import *
 
@@ -33,6 +34,7 @@ FAMILIES = (
     "transactions",
     "security",
     "share_groups",
+    "share_records",
     "replicas",
 )
 """The modules, in the order in which a class is looked for: those first that most
