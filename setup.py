@@ -41,6 +41,7 @@ INTERPRETED = (
     "wire/schema.py",  # mypyc compiles no metaclass
     "wire/messages",  # declarations, which the metaclass reads
     "broker/coordinator/records.py",  # likewise
+    "broker/coordinator/share_partition/records.py",  # likewise
     "broker/runtime/transactions.py",  # tests run it with a fake runtime
 )
 # Classes that the gateway, tests and simulations subclass; mypyc refuses subclasses of

@@ -157,24 +157,15 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
 Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 """
 
-UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
-    ApiKey.SHARE_FETCH: Versions(1, 2),
-    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
-}
-"""Kafka's APIs that are served, and not advertised until all that a client needs beside
-them is served."""
-
-IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
-    **ADVERTISED,
-    **UNADVERTISED,
-    **PRIVATE,
-}
-"""All APIs of the server, those that are not advertised included."""
+IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
+"""All APIs of the server, the private ones included."""
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
     ApiKey.UPDATE_FEATURES: Versions(0, 2),
     ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
+    ApiKey.SHARE_FETCH: Versions(1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
     ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
