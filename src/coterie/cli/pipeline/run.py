@@ -154,27 +154,27 @@ def _run(options: argparse.Namespace) -> int:
         options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
     )
     known = _unreadable_parts(lake)
-    with ProgressDisplay() as progress:
-        job = Job(
-            start_spark=cache(partial(start_spark, engine)),
-            lake=lake,
-            source=source,
-            settings=_with_retention(settings, options, lake, source),
-            samples=options.samples,
-            max_records=options.max_records,
-            limits=step_limits(engine),
-            progress=progress,
-        )
-        try:
+    try:
+        with ProgressDisplay() as progress:
+            job = Job(
+                start_spark=cache(partial(start_spark, engine)),
+                lake=lake,
+                source=source,
+                settings=_with_retention(settings, options, lake, source),
+                samples=options.samples,
+                max_records=options.max_records,
+                limits=step_limits(engine),
+                progress=progress,
+            )
             if options.follow:
                 follow(job, FollowIntervals(), lambda: False)
             result = run_once(job)
-        except BaseException:
-            # A later run does not report what this one has read; a lake that cannot
-            # be read now does not hide why the run ended.
-            with suppress(CoterieError, OSError):
-                _report_unreadable(lake, known)
-            raise
+    except BaseException:
+        # A later run does not report what this one has read; a lake that cannot
+        # be read now does not hide why the run ended.
+        with suppress(CoterieError, OSError):
+            _report_unreadable(lake, known)
+        raise
     print(_run_summary(lake, result))
     return _report_unreadable(lake, known)
 
