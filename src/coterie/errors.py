@@ -58,6 +58,11 @@ class ApiError(CoterieError):
         return self.message or self.code.name
 
 
+def code_of(error: object) -> ErrorCode | None:
+    """Return the code of an `ApiError`; None for another error, a result or None."""
+    return error.code if isinstance(error, ApiError) else None
+
+
 class SettingError(CoterieError):
     """An unknown setting or an invalid value; the message has the valid values."""
 

@@ -11,7 +11,7 @@ import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from coterie.errors import CoterieError, OutputError, SettingError
 from coterie.portable_os import BINARY
@@ -42,6 +42,27 @@ def read_text(path: Path) -> str:
         raise SettingError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingError(f"cannot read {path}: it is not UTF-8") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file. Raises SettingError."""
+    import tomllib
+
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"{path} is not TOML: {error}") from error
+
+
+def dotted_names(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested tables: TOML parses `num.partitions = 3` as one."""
+    names: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            names |= dotted_names(value, f"{prefix}{key}.")
+        else:
+            names[prefix + key] = value
+    return names
 
 
 def decode_text(data: bytes, encoding: str = "utf-8") -> str:

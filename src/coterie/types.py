@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The topic of the group coordinator's log."""
+PORT_MAX: Final = 65_535
+"""The largest TCP port."""
 
 GroupId: TypeAlias = str
 """The id of a group (`group.id`)."""

@@ -16,6 +16,7 @@ from typing import Final
 
 from coterie.errors import SettingError
 from coterie.settings import Settings
+from coterie.types import OFFSETS_TOPIC
 from coterie.wire.compression import Codec
 from tools.log_generator.scenarios import (
     DAY_MS,
@@ -24,7 +25,6 @@ from tools.log_generator.scenarios import (
     write_topics,
 )
 from tools.log_generator.segment_files import (
-    TOPIC,
     SegmentFiles,
     compacted_batches,
 )
@@ -109,7 +109,7 @@ def write_compacted(world: World, folder: Path) -> None:
     offsets.
     """
     for log in world.logs:
-        source = world.layout.folder / f"{TOPIC}-{log.index}"
+        source = world.layout.folder / f"{OFFSETS_TOPIC}-{log.index}"
         files = SegmentFiles(folder, log.index, world.layout.segment_bytes)
         for base_offset, batch in compacted_batches(source, world.now_ms):
             files.append(base_offset, batch)

@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
+from coterie.types import OFFSETS_TOPIC
 from coterie.wire.record_batch import split_batches
 
-TOPIC: Final = "__consumer_offsets"
 _DELETE_RETENTION_MS: Final = 24 * 3_600_000
 """The time for which compaction keeps tombstones: Kafka's default of
 `delete.retention.ms`.
@@ -25,7 +25,7 @@ class SegmentFiles:
     """The segments of one partition, opened for appending."""
 
     def __init__(self, folder: Path, partition: int, segment_bytes: int) -> None:
-        self._folder = folder / f"{TOPIC}-{partition}"
+        self._folder = folder / f"{OFFSETS_TOPIC}-{partition}"
         self._folder.mkdir(parents=True, exist_ok=True)
         self._segment_bytes = segment_bytes
         self._file: BinaryIO | None = None

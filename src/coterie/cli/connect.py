@@ -9,14 +9,12 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
 
 from coterie import client
 from coterie.cli.durations import whole_duration_of
 from coterie.client import settings
 from coterie.errors import ClientError, SettingError
-
-PORT_MAX: Final = 65_535
+from coterie.types import PORT_MAX
 
 
 def add_connection_options(

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command
-from coterie.cli.connect import PORT_MAX, parse_address
+from coterie.cli.connect import parse_address
 from coterie.cli.durations import whole_number
 from coterie.errors import LogError, SettingError
 from coterie.files import write_private_file
-from coterie.types import SecurityProtocol
+from coterie.types import PORT_MAX, SecurityProtocol
 
 if TYPE_CHECKING:
     from coterie.broker.server.server import Server, ServerOptions

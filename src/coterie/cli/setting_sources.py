@@ -10,14 +10,21 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from coterie.client import settings
 from coterie.errors import SettingError
-from coterie.files import decode_text, expand_user, read_text, user_directory
+from coterie.files import (
+    decode_text,
+    dotted_names,
+    expand_user,
+    read_text,
+    read_toml,
+    user_directory,
+)
 
 _PREFIX: Final = "COTERIE_"
 
@@ -166,7 +173,7 @@ def profiles_file(environ: Mapping[str, str]) -> Path:
 
 def profile_names(environ: Mapping[str, str]) -> list[str]:
     """Return the names of the profiles. Raises SettingError."""
-    profiles = _read_profiles(profiles_file(environ))
+    profiles = read_toml(profiles_file(environ))
     return [name for name, table in profiles.items() if isinstance(table, dict)]
 
 
@@ -182,7 +189,7 @@ def _profile(
         return None
     if not name and (is_file_named or not file.is_file()):
         return None
-    profiles = _read_profiles(file)
+    profiles = read_toml(file)
     if not name and _DEFAULT_PROFILE not in profiles:
         return None
     name = name or _DEFAULT_PROFILE
@@ -194,7 +201,7 @@ def _profile(
             f"there is no profile {name} in {file}; {hint}profiles: {known}"
         )
     lines = key_lines(read_text(file))
-    values = dict(_flat(profiles[name], ""))
+    values = dotted_names(profiles[name])
     sources = {key: _profile_source(name, file, key, lines) for key in values}
     texts = {key: _text(key, value, sources[key]) for key, value in values.items()}
     base_file = texts.pop(_BASE_FILE, None)
@@ -245,28 +252,9 @@ def _key_parts(text: str) -> list[str]:
     return [part.strip("\"'") for part in re.findall(_KEY_PART, text)]
 
 
-def _read_profiles(file: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(read_text(file))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{file} is not TOML: {error}") from error
-
-
 def _beside(file: Path, named: str) -> Path:
     """Resolve a path in a profile, relative to the directory of the profiles file."""
     return file.parent / expand_user(named)
-
-
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:
-    """Flatten nested tables to dotted keys: TOML parses `client.id = "me"` as a nested
-    table."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _text(key: str, value: object, source: settings.Source) -> str:

@@ -62,6 +62,7 @@ from coterie.errors import (
     ApiError,
     CoterieError,
     RequestTimedOut,
+    code_of,
 )
 from coterie.types import GroupId, MemberId, TopicPartition
 from coterie.wire import messages as m
@@ -360,7 +361,7 @@ class ClassicMember(Member):
             try:
                 return await self._join_once()
             except CoterieError as error:
-                code = error.code if isinstance(error, ApiError) else None
+                code = code_of(error)
                 self._session.join_failed(code)
                 if code not in _REJOINED and not is_retriable(error):
                     raise

@@ -41,6 +41,7 @@ from coterie.errors import (
     NoBatchedFindCoordinatorsError,
     RequestTimedOut,
     UnsupportedByBroker,
+    code_of,
 )
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire import messages as m
@@ -347,9 +348,7 @@ class Cluster:
                 delay_s = backoff_s(self.options, failures)
                 is_unreached = not self._was_reached
                 is_late = is_unreached and loop.time() + delay_s > contact_s
-                is_retried = is_retriable(error) or (
-                    isinstance(error, ApiError) and error.code in also
-                )
+                is_retried = is_retriable(error) or code_of(error) in also
                 if is_late or self._is_closed or not is_retried:
                     raise
                 if not deadline.leaves(delay_s):

@@ -40,6 +40,7 @@ from coterie.errors import (
     RequestTimedOut,
     UnsupportedByBroker,
 )
+from coterie.types import PORT_MAX
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
@@ -55,7 +56,6 @@ from coterie.wire.schema import VERSION_MAX, Message, Versions
 
 M = TypeVar("M", bound=Message)
 
-_PORT_MAX: Final = 65_535
 ANY_VERSION: Final = Versions(0, VERSION_MAX)
 _SOFTWARE: Final = ("coterie", "0.1.0")
 _NEGOTIATED: Final = Versions(0, 4)
@@ -89,7 +89,7 @@ class Address(NamedTuple):
         Raises ClientError for any other text.
         """
         host, _, port = text.strip().rpartition("://")[2].rpartition(":")
-        is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+        is_port = port.isascii() and port.isdigit() and int(port) <= PORT_MAX
         if not host or not is_port:
             raise ClientError(f"{text!r} is not an address; write HOST:PORT")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))

@@ -24,7 +24,7 @@ from coterie.client.admin import routing
 from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.admin.results import api_error, partition_name
 from coterie.client.cluster import Cluster, Deadline, backoff_s
-from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.errors import ClientError, CoterieError, code_of
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.compression import Codec
@@ -142,7 +142,7 @@ class Producer:
                 if error is None:
                     self._settle(outcomes[key], key, results.values[key], len(batch))
                     del queues[key][0]
-                elif _is_too_large(error) and len(batch) > 1:
+                elif code_of(error) in _TOO_LARGE and len(batch) > 1:
                     half = len(batch) // 2
                     queues[key][:1] = [batch[:half], batch[half:]]
                 else:
@@ -316,7 +316,3 @@ class Producer:
 
         response = await self._cluster.retrying(ask)
         self._identity = BatchProducer(response.producer_id, response.producer_epoch, 0)
-
-
-def _is_too_large(error: CoterieError) -> bool:
-    return isinstance(error, ApiError) and error.code in _TOO_LARGE

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 
 from coterie.broker import Broker
 from coterie.client import AdminClient, CommittedOffset, GroupDescription
-from coterie.errors import ApiError, CoterieError, UnsupportedGroupType
+from coterie.errors import CoterieError, UnsupportedGroupType, code_of
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.commit import CommitResponse, as_received
@@ -272,7 +272,7 @@ def _is_absent(error: CoterieError | None) -> bool:
     adopted; share groups have none."""
     if isinstance(error, UnsupportedGroupType):
         return True
-    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+    return code_of(error) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _bound(remembered: dict[GroupId, int]) -> None:

@@ -32,7 +32,13 @@ from coterie.broker import (
     unpack,
 )
 from coterie.client import AdminClient, CommittedOffset, Results
-from coterie.errors import ApiError, CoterieError, LogError, UnsupportedByBroker
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    LogError,
+    UnsupportedByBroker,
+    code_of,
+)
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -339,7 +345,7 @@ def _ahead(
 def _check(done: Results[TopicPartition, None]) -> None:
     """Raise the error of a partition that was not changed, if it matters."""
     for error in done.errors.values():
-        code = error.code if isinstance(error, ApiError) else None
+        code = code_of(error)
         if code in _LIVE:
             raise _LiveUpstream from error
         if code not in _DONE:

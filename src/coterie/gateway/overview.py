@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, NamedTuple
 
 from coterie.client import AdminClient
-from coterie.errors import ApiError, MalformedFrame, OperationRefused
+from coterie.errors import ApiError, MalformedFrame, OperationRefused, code_of
 from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.options import group_of, topic_of
 from coterie.gateway.status import SCHEMA
@@ -61,9 +61,7 @@ async def read_overview(
     topics = await admin.topics.describe([topic_of(name)])
     if (topic := topics.values.get(topic_of(name))) is None:
         error = topics.errors[topic_of(name)]
-        if isinstance(error, ApiError) and (
-            error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ):
+        if code_of(error) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise OperationRefused(
                 f"the cluster has no gateway {name}: topic {topic_of(name)} does not "
                 "exist; name the gateway with --name, and its upstream cluster with "

@@ -17,6 +17,7 @@ from coterie.errors import (
     OperationRefused,
     SettingError,
     UnsupportedByBroker,
+    code_of,
 )
 from coterie.gateway.options import AuthorizerKind, GatewayOptions
 from coterie.gateway.overview import check_nodes, find_node
@@ -24,13 +25,13 @@ from coterie.gateway.upstream.catalog_feed import METADATA
 from coterie.gateway.upstream.produce_requests import PRODUCE
 from coterie.gateway.upstream.topic import default_replicas
 from coterie.http_endpoint import is_loopback
+from coterie.types import PORT_MAX
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 
 PROTOCOL_TYPE: Final = "coterie"
 """The protocol type of the upstream group whose members are the nodes."""
-PORT_MAX: Final = 65_535
 COMPACTED: Final = {"cleanup.policy": "compact"}
 """The configurations with which the topic of the shards is created."""
 _POLICY: Final = "cleanup.policy"
@@ -223,11 +224,11 @@ async def _check_creation(
     new = NewTopic(plan.topic, plan.partition_count, replicas, COMPACTED)
     created = await admin.topics.create([new], validate_only=True)
     error = created.errors.get(plan.topic)
-    if error is None or _has_code(error, ErrorCode.TOPIC_ALREADY_EXISTS):
+    if error is None or code_of(error) is ErrorCode.TOPIC_ALREADY_EXISTS:
         return
     if _is_refused(error):
         missing.append(MissingRight(Operation.CREATE, ResourceType.TOPIC, plan.topic))
-    elif _has_code(error, ErrorCode.INVALID_REPLICATION_FACTOR):
+    elif code_of(error) is ErrorCode.INVALID_REPLICATION_FACTOR:
         raise SettingError(
             f"upstream cannot create {plan.topic}: {error}; use --replication-factor "
             "with at most the number of upstream's brokers"
@@ -285,13 +286,12 @@ async def _check_transactional_ids(
     transactional_id = plan.transactional_id(0)
     described = await admin.transactions.describe([transactional_id])
     error = described.errors.get(transactional_id)
-    if _has_code(error, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
-        kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
-        missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
-    elif error is not None and not _has_code(
-        error, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    ):
+    if error is None or code_of(error) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return
+    if code_of(error) is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         raise error
+    kind, prefix = ResourceType.TRANSACTIONAL_ID, plan.transactional_id_prefix
+    missing.append(MissingRight(Operation.WRITE, kind, prefix, is_prefix=True))
 
 
 async def _check_node(plan: GatewayOptions, admin: AdminClient) -> None:
@@ -343,8 +343,4 @@ def _user(plan: GatewayOptions) -> str:
 
 
 def _is_refused(error: CoterieError) -> bool:
-    return isinstance(error, ApiError) and error.code in _REFUSALS
-
-
-def _has_code(error: CoterieError | None, code: ErrorCode) -> bool:
-    return isinstance(error, ApiError) and error.code is code
+    return code_of(error) in _REFUSALS

@@ -51,7 +51,7 @@ from coterie.broker import (
     refuse_offsets_to_txn,
     result_batch,
 )
-from coterie.errors import ApiError, CoterieError, LogError
+from coterie.errors import ApiError, CoterieError, LogError, code_of
 from coterie.gateway.log.shard_writer import ShardWriter
 from coterie.gateway.upstream.transactions import Application
 from coterie.types import GroupId, LogOffset, ProducerId, TopicPartition
@@ -422,7 +422,7 @@ class _ShardCommits:
         """Respond with an error, or write the batch again after asking for its
         sequence."""
         producer_id = commit.checked.request.producer_id
-        is_wrong = isinstance(error, ApiError) and error.code in _WRONG_SEQUENCE
+        is_wrong = code_of(error) in _WRONG_SEQUENCE
         if is_wrong or not isinstance(error, ApiError):
             self._sequences = None
         if is_wrong and commit.tries < _TRIES:

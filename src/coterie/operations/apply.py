@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from coterie import client
+from coterie.errors import code_of
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.hidden_topics import DELETED_UNSEEN, may_hide_topics
 from coterie.operations.plan_comparison import (
@@ -338,10 +339,7 @@ async def _remove_members(
     sentences: list[str] = []
     for each, failure in results.errors.items():
         # A member that has left already counts as removed.
-        if (
-            isinstance(failure, client.ApiError)
-            and failure.code is client.ErrorCode.UNKNOWN_MEMBER_ID
-        ):
+        if code_of(failure) is client.ErrorCode.UNKNOWN_MEMBER_ID:
             continue
         errors[pending[each]] = failure
         sentences.append(_sentence(each.instance_id or each.member_id, failure))

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from coterie import client
-from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.errors import CoterieError, OperationRefused, code_of
 from coterie.types import GroupId, TopicPartition
 
 
@@ -140,10 +140,7 @@ async def _read_starts(
 
 
 def _is_missing_group(error: CoterieError) -> bool:
-    return (
-        isinstance(error, ApiError)
-        and error.code is client.ErrorCode.GROUP_ID_NOT_FOUND
-    )
+    return code_of(error) is client.ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def refuse_active(group: CurrentGroup) -> None:

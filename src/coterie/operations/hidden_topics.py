@@ -14,7 +14,7 @@ from typing import Final
 
 from coterie import client
 from coterie.auth.acl import USER
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import CoterieError, code_of
 from coterie.types import GroupId, TopicPartition
 
 LEFT_OUT: Final = (
@@ -60,10 +60,7 @@ async def _is_any_topic_refused(admin: client.AdminClient, group_id: GroupId) ->
         error = fetched.values[group_id].errors.get(probe)
     else:  # a share group, whose offsets have another API
         error = (await admin.topics.describe([probe.topic])).errors.get(probe.topic)
-    return (
-        isinstance(error, ApiError)
-        and error.code is client.ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    )
+    return code_of(error) is client.ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def _is_any_topic_denied(admin: client.AdminClient) -> bool:

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from coterie import client
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import CoterieError, code_of
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
 
@@ -343,8 +343,7 @@ def _is_no_partition(
     tasks as its topic with most partitions."""
     return (
         offsets.offsets.get(at) is None
-        and isinstance(log.error, ApiError)
-        and log.error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and code_of(log.error) is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 

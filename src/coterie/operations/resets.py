@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TypeAlias, assert_never
 
 from coterie import client
-from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.errors import CoterieError, OperationRefused, code_of
 from coterie.operations.current_groups import (
     CurrentGroup,
     read_current_groups,
@@ -299,10 +299,7 @@ def _target(  # noqa: C901, PLR0912 (one case for each scenario)
         case ToCommits() | ToExact():
             error = offsets.log_error
             # The coordinator would reject a commit for a missing partition.
-            if (
-                isinstance(error, ApiError)
-                and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            ):
+            if error and code_of(error) is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error
             given = scenario.offsets[partition]
             target = _Target(

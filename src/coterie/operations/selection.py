@@ -24,7 +24,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from coterie import client
-from coterie.errors import ApiError, CoterieError, SettingError, UnsupportedByBroker
+from coterie.errors import (
+    CoterieError,
+    SettingError,
+    UnsupportedByBroker,
+    code_of,
+)
 from coterie.operations.times import read_duration_ns
 from coterie.types import GroupId, TopicName, TopicPartition
 
@@ -301,10 +306,7 @@ async def _existing_topics(
 
 def is_gone(error: CoterieError) -> bool:
     """Return whether a topic's error means that the topic does not exist."""
-    return (
-        isinstance(error, ApiError)
-        and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
+    return code_of(error) is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def committed_topics(group: GroupLag) -> set[TopicName]:

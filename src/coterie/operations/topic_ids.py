@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from coterie import client
-from coterie.errors import ApiError
+from coterie.errors import code_of
 from coterie.types import TopicName
 
 TopicIds: TypeAlias = Mapping[TopicName, str | None]
@@ -34,10 +34,7 @@ async def read_topic_ids(
         if topic.topic_id is not None:
             ids[name] = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
     for name, error in described.errors.items():
-        if (
-            isinstance(error, ApiError)
-            and error.code is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ):
+        if code_of(error) is client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             ids[name] = None
     return ids
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from coterie.errors import ApiError
+from coterie.errors import ApiError, code_of
 from coterie.testing.in_process import TIMEOUT_S, check
 from coterie.testing.topics import Position, TopicMethods
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
@@ -112,10 +112,7 @@ class Group:
             described = classic_group(classic, node)
         if isinstance(described, GroupDescription):
             return described
-        if (
-            isinstance(described, ApiError)
-            and described.code is ErrorCode.GROUP_ID_NOT_FOUND
-        ):
+        if code_of(described) is ErrorCode.GROUP_ID_NOT_FOUND:
             return None
         raise described
 

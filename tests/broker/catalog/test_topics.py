@@ -10,7 +10,6 @@ from coterie.broker.catalog.catalog import Catalog, TopicChange
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry
 from coterie.broker.catalog.topics import (
     CATALOG_TOPIC_ID,
-    OFFSETS_TOPIC,
     NewTopic,
     Topic,
     check_topic_name,
@@ -18,6 +17,7 @@ from coterie.broker.catalog.topics import (
 )
 from coterie.errors import ApiError, LogCorrupt
 from coterie.settings import Settings
+from coterie.types import OFFSETS_TOPIC
 from coterie.wire.error_codes import ErrorCode
 
 ID = bytes(range(16))

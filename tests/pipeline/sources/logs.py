@@ -13,13 +13,12 @@ from crc32c import crc32c
 from coterie.client.admin.fetch import fetch_log
 from coterie.client.settings.portable import PortableSettings
 from coterie.pipeline.sources.cluster import (
-    OFFSETS_TOPIC,
     ClusterConnection,
     open_cluster,
 )
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import OffsetRange, Source
-from coterie.types import TopicPartition
+from coterie.types import OFFSETS_TOPIC, TopicPartition
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,

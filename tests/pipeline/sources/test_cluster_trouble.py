@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from coterie.errors import ClientError, CoterieError
-from coterie.pipeline.sources.cluster import OFFSETS_TOPIC
 from coterie.pipeline.sources.source import Head, OffsetRange, Source, open_source
+from coterie.types import OFFSETS_TOPIC
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode

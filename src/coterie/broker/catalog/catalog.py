@@ -23,7 +23,6 @@ from coterie.broker.catalog.configs import (
 from coterie.broker.catalog.entries import Entry, EntryKind, no_room
 from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.catalog.topics import (
-    OFFSETS_TOPIC,
     OFFSETS_TOPIC_REPLICAS,
     OFFSETS_TOPIC_SEGMENT_BYTES,
     NewTopic,
@@ -39,7 +38,7 @@ from coterie.broker.catalog.transactions import Transactions
 from coterie.broker.catalog.users import Users
 from coterie.errors import ApiError
 from coterie.settings import Settings
-from coterie.types import ProducerId, TopicId, TopicName
+from coterie.types import OFFSETS_TOPIC, ProducerId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
 PRODUCER_ID_BLOCK: Final = 1_000

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from coterie.broker.catalog.configs import check_topic_config
 from coterie.errors import ApiError
-from coterie.types import TopicId, TopicName
+from coterie.types import OFFSETS_TOPIC, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
 CATALOG_TOPIC_ID: Final[TopicId] = bytes(15) + b"\x01"
 """Kafka's reserved id one, which no topic has."""
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 OFFSETS_TOPIC_REPLICAS: Final = 3
 """Fewer when there are fewer nodes."""
 OFFSETS_TOPIC_SEGMENT_BYTES: Final = 104_857_600

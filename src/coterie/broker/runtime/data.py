@@ -19,7 +19,7 @@ from coterie.broker.catalog.batch_validation import (
 )
 from coterie.broker.catalog.catalog import Catalog, TopicChange
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
-from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.catalog.topics import Topic
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.runtime.decoding import (
     LOOP_BATCH_BYTES,
@@ -35,7 +35,7 @@ from coterie.broker.runtime.partitions import (
 )
 from coterie.broker.runtime.system import Scheduler, Timekeeping
 from coterie.errors import ApiError, LogCorrupt, LogError
-from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
+from coterie.types import OFFSETS_TOPIC, LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 

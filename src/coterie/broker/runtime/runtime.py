@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
@@ -65,7 +64,7 @@ from coterie.broker.runtime.shards import (
 from coterie.broker.runtime.system import Scheduler, Timekeeping
 from coterie.broker.runtime.timers import Timers, TimerTable
 from coterie.errors import ApiError, LogError, LogFull
-from coterie.types import GroupId, LogOffset, ProducerId
+from coterie.types import OFFSETS_TOPIC, GroupId, LogOffset, ProducerId
 from coterie.wire import messages as m
 from coterie.wire.commit import Response
 from coterie.wire.error_codes import ErrorCode

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from coterie.broker.catalog.catalog import TopicChange
-from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.catalog.topics import Topic
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.system import Scheduler
-from coterie.types import TopicName
+from coterie.types import OFFSETS_TOPIC, TopicName
 
 
 class TopicChanges:

@@ -13,13 +13,12 @@ from functools import partial
 from typing import Final
 
 from coterie.broker.catalog.entries import EntryKind
-from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim, Markers, Transaction, Transition
 from coterie.broker.runtime.data import Appended, DataPlane
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.system import after_reads
 from coterie.errors import ApiError, LogError
-from coterie.types import ProducerId, TopicPartition
+from coterie.types import OFFSETS_TOPIC, ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ from typing import Final
 
 from coterie.auth.authorizer import AclAuthorizer, AllowAll, Authorizer
 from coterie.broker.catalog.catalog import Catalog
-from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.coordinator.assignors.registry import (
     ENTRY_POINTS,
     EntryPoint,
@@ -48,7 +47,7 @@ from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker
 from coterie.errors import SettingError
 from coterie.settings import Settings
-from coterie.types import LogOffset
+from coterie.types import OFFSETS_TOPIC, LogOffset
 
 _SPACE: Final = "broker"
 _CLUSTER_ID: Final = b"cluster.id"

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from coterie.auth.acl import parse_principal
 from coterie.broker.server.connection_limits import parse_override
 from coterie.errors import SettingError
-from coterie.files import decode_text
+from coterie.files import dotted_names, read_toml
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
@@ -157,7 +157,7 @@ def read_settings(
     """
     values: dict[str, object] = dict(defaults)
     if file is not None:
-        values |= _read_file(file)
+        values |= dotted_names(read_toml(file))
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
@@ -186,27 +186,6 @@ def make_settings(values: Mapping[str, object]) -> Settings:
     settings = Settings(**changed)
     _check_combinations(settings)
     return settings
-
-
-def _read_file(file: Path) -> dict[str, object]:
-    import tomllib
-
-    try:
-        table = tomllib.loads(decode_text(file.read_bytes()))
-    except OSError as error:
-        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file} is not TOML: {error}") from error
-    return dict(_flat(table, ""))
-
-
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
-    """Yield dotted names: TOML parses `num.partitions = 3` as nested tables."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _attribute(name: str) -> str:

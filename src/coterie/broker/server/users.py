@@ -15,7 +15,6 @@ unchanged its credentials stay, so that an unchanged file writes nothing.
 from __future__ import annotations
 
 import secrets
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space
 from coterie.broker.catalog.users import Users, credential_entry
 from coterie.broker.log.journal import JournalLog
 from coterie.errors import SettingError
-from coterie.files import decode_text
+from coterie.files import read_toml
 from coterie.types import ScramMechanism
 
 SALT_BYTES: Final = 32
@@ -78,13 +77,9 @@ def read_users_file(path: Path) -> Mapping[str, str]:
     """Return passwords by user. Raises SettingError for an unreadable or invalid
     file."""
     try:
-        content = tomllib.loads(decode_text(path.read_bytes()))
-    except OSError as error:
-        raise SettingError(
-            f"sasl.users.file: {path} cannot be read: {error.strerror}"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"sasl.users.file: {path} is not TOML: {error}") from None
+        content = read_toml(path)
+    except SettingError as error:
+        raise SettingError(f"sasl.users.file: {error}") from None
     users = content.pop("users", None)
     is_valid = isinstance(users, dict) and all(
         user and password and isinstance(password, str)

@@ -16,7 +16,7 @@ from coterie.cli.kafka_consumer_groups.describe import selected_groups
 from coterie.cli.kafka_consumer_groups.java import as_exception, message_of
 from coterie.cli.kafka_consumer_groups.report import Report, error, output
 from coterie.cli.kafka_consumer_groups.tables import StatusRow
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, CoterieError, code_of
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -108,7 +108,7 @@ async def delete_offsets(admin: client.AdminClient, line: CommandLine) -> Report
 
 
 def _headline(failure: CoterieError) -> Report:
-    code = failure.code if isinstance(failure, ApiError) else None
+    code = code_of(failure)
     if code in _GROUP_ERRORS:
         text = message_of(failure)
     elif code in _PARTITION_ERRORS:

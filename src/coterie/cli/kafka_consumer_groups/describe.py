@@ -20,7 +20,7 @@ from coterie.cli.kafka_consumer_groups.command_line import (
 )
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
 from coterie.cli.kafka_consumer_groups.tables import MISSING, OffsetRow
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, CoterieError, code_of
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
@@ -286,7 +286,7 @@ def _no_table(group_id: GroupId, failure: CoterieError) -> Report:
     """
     if isinstance(failure, NotAConsumerGroup):
         return error(str(failure))
-    if isinstance(failure, ApiError) and failure.code == ErrorCode.GROUP_ID_NOT_FOUND:
+    if code_of(failure) is ErrorCode.GROUP_ID_NOT_FOUND:
         return _dead(group_id)
     return error(f"Consumer group '{group_id}' cannot be described: {failure}")
 

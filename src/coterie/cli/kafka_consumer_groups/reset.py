@@ -30,6 +30,7 @@ from coterie.cli.kafka_consumer_groups.report import (
     refusal,
     warning,
 )
+from coterie.errors import code_of
 from coterie.files import decode_text
 from coterie.types import GroupId, LogOffset, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -195,14 +196,14 @@ def _describe_failed_rows(
         failure, client.OperationRefused
     ):
         return refusal(_NO_COMMIT.format(row.at) + "\n")
-    code = failure.code if isinstance(failure, client.ApiError) else None
+    code = code_of(failure)
     what = _PARTITION_ERRORS.get(code)
     if what is None or row.partition == _NO_PARTITION:
         return _group_error(row.group_id, failure)
     names = ",".join(
         f"{each.topic}-{each.partition}"
         for each in failed_rows
-        if isinstance(each.error, client.ApiError) and each.error.code == code
+        if code_of(each.error) is code
     )
     text = f'The partitions "{names}" {what}'
     return error(f"Offsets of consumer group '{row.group_id}' are not reset: {text}")

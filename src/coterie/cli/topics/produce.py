@@ -14,7 +14,7 @@ from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import write_message
 from coterie.cli.topics.record_items import read_base64, read_json_line
-from coterie.errors import ApiError, ClientError, CoterieError, SettingError
+from coterie.errors import ApiError, ClientError, CoterieError, SettingError, code_of
 from coterie.types import TopicPartition
 
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -207,7 +207,7 @@ async def _produce(template: Template, run: Run) -> out.Outcome:
 def _explained(error: CoterieError) -> CoterieError:
     """Return an error of the producer, with what to do about a missing right."""
     code = client.ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if isinstance(error, ApiError) and error.code is code:
+    if code_of(error) is code:
         return ApiError(
             code,
             f"{error}: IDEMPOTENT_WRITE on the cluster, before Kafka 2.8; or use "

@@ -24,11 +24,10 @@ from coterie.cli.topics.record_items import (
     record_item,
 )
 from coterie.errors import ClientError, CoterieError, SettingError
-from coterie.types import LogOffset, TopicPartition
+from coterie.types import OFFSETS_TOPIC, LogOffset, TopicPartition
 
 _STREAMED: Final = ("jsonl", "csv")
 """Output formats that are written while records arrive."""
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 _TABLES: Final = ("table", "wide", "md")
 _COLLECTED_MAX: Final = 1_000
 """The default of --limit for the other formats."""
@@ -313,7 +312,7 @@ class _Printer:
     def _add(self, key: TopicPartition, records: Sequence[client.LogRecord]) -> None:
         items = [record_item(key, each) for each in records]
         form = self._run.options.output
-        if form in _TABLES and key.topic == _OFFSETS_TOPIC:
+        if form in _TABLES and key.topic == OFFSETS_TOPIC:
             items = list(map(_with_coordinator_record, items, records))
         if form in _TABLES:
             items = [self._clipped(each) for each in items]

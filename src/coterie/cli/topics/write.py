@@ -13,7 +13,7 @@ from coterie.cli.changes import KEYS_PER_REQUEST, Change, show_or_write
 from coterie.cli.durations import whole_number
 from coterie.cli.output import outcome as out
 from coterie.cli.topics import selection
-from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.errors import CoterieError, OperationRefused, code_of
 from coterie.types import TopicName
 
 
@@ -97,10 +97,7 @@ def _created_item(
     error: CoterieError | None,
 ) -> out.Item:
     options = run.options
-    exists = (
-        isinstance(error, ApiError)
-        and error.code is client.ErrorCode.TOPIC_ALREADY_EXISTS
-    )
+    exists = code_of(error) is client.ErrorCode.TOPIC_ALREADY_EXISTS
     if exists and options.if_not_exists:
         error, result = None, "exists"
     elif error:

@@ -36,11 +36,11 @@ from coterie.client.admin.results import (
 )
 from coterie.client.cluster import Cluster
 from coterie.errors import (
-    ApiError,
     CoterieError,
     MalformedFrame,
     UnsupportedByBroker,
     UnsupportedGroupType,
+    code_of,
 )
 from coterie.types import GroupId, TopicPartition
 from coterie.wire import messages as m
@@ -175,9 +175,7 @@ class DescribeRequests:
 
 def is_missing_group(outcome: object) -> bool:
     """Return whether an outcome is the error GROUP_ID_NOT_FOUND."""
-    return (
-        isinstance(outcome, ApiError) and outcome.code is ErrorCode.GROUP_ID_NOT_FOUND
-    )
+    return code_of(outcome) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def consumer_group(

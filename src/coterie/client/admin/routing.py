@@ -42,6 +42,7 @@ from coterie.errors import (
     MalformedFrame,
     NoBatchedOffsetFetchError,
     RequestTimedOut,
+    code_of,
 )
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire import messages as m
@@ -322,10 +323,7 @@ class _CoordinatorCall(_Call[str, V]):
     def _is_retried(self, key: str, error: CoterieError) -> bool:
         if not is_retriable(error):
             return False
-        is_loading = (
-            isinstance(error, ApiError)
-            and error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        )
+        is_loading = code_of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if not is_loading and self._key_type == GROUP:
             self._cluster.forget_coordinator(key)
         return True

@@ -38,7 +38,7 @@ from coterie.client.admin.routing import (
 from coterie.client.admin.topics import Topics
 from coterie.client.cluster import TRANSACTION
 from coterie.client.connection import ANY_VERSION
-from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
+from coterie.errors import ApiError, CoterieError, UnsupportedByBroker, code_of
 from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -440,10 +440,7 @@ def _is_hanging(
     error = current.errors.get(name)
     if error is None:
         return transaction.partition not in current.one(name).partitions
-    is_unknown = (
-        isinstance(error, ApiError)
-        and error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    )
+    is_unknown = code_of(error) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     return True if is_unknown else error
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coterie.broker import Scheduler, TimerHandle
-from coterie.errors import ApiError, CoterieError, MalformedFrame
+from coterie.errors import CoterieError, MalformedFrame, code_of
 from coterie.gateway.upstream.upstream import Fetched, Upstream
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
@@ -117,11 +117,11 @@ class MarkerTail:
         if self._is_closed:
             return
         self._is_reading = False
-        if isinstance(result, ApiError) and result.code in _LOST:
-            self._failed(result)
-            return
         if isinstance(result, CoterieError):
-            self._start_pause()
+            if code_of(result) in _LOST:
+                self._failed(result)
+            else:
+                self._start_pause()
             return
         try:
             for header, batch in whole_batches(result.batches):

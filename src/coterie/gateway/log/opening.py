@@ -32,6 +32,7 @@ from coterie.errors import (
     CoterieError,
     LogError,
     RequestTimedOut,
+    code_of,
 )
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.barrier import Barrier, Lineage, encode_barrier, read_barrier
@@ -218,9 +219,7 @@ class Opening:
         if _is_retriable(result):
             self._retry(self._write_barrier)
             return
-        if isinstance(result, ApiError) and (
-            result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-        ):
+        if code_of(result) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             result = -1
         if isinstance(result, CoterieError):
             self._fail(result)
@@ -237,9 +236,7 @@ class Opening:
                 return
             if _is_retriable(result):
                 self._retry(lambda: self._fetch(offset))
-            elif isinstance(result, ApiError) and (
-                result.code is ErrorCode.OFFSET_OUT_OF_RANGE
-            ):
+            elif code_of(result) is ErrorCode.OFFSET_OUT_OF_RANGE:
                 reason = "its log does not begin at offset 0: records were deleted"
                 self._fail(LogError(reason))
             elif isinstance(result, CoterieError):
@@ -432,7 +429,7 @@ class Opening:
     def _fail(self, error: CoterieError) -> None:
         if self._is_closed:
             return
-        code = error.code if isinstance(error, ApiError) else None
+        code = code_of(error)
         if code in FENCED:
             _LOGGER.warning("shard %d: another node takes it over", self._index)
         else:

@@ -24,11 +24,11 @@ from typing import Final
 
 from coterie.broker import Append, Done, Durability, Scheduler, StagedWrite
 from coterie.errors import (
-    ApiError,
     ConnectionLost,
     CoterieError,
     LogError,
     RequestTimedOut,
+    code_of,
 )
 from coterie.gateway.counts import GatewayCounts
 from coterie.gateway.log.shard_log import ShardLog
@@ -382,9 +382,7 @@ class ShardWriter(Durability):
         assert batch.is_in_flight
         batch.is_in_flight = False
         self._in_flight -= 1
-        if isinstance(result, ApiError) and (
-            result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-        ):
+        if code_of(result) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             result = -1
         if isinstance(result, CoterieError):
             self._refused(batch, result)
@@ -445,7 +443,7 @@ class ShardWriter(Durability):
         self._resume_when_drained()
 
     def _refused(self, batch: _Batch, error: CoterieError) -> None:
-        code = error.code if isinstance(error, ApiError) else None
+        code = code_of(error)
         is_first = all(
             each.is_acknowledged or each is batch for each in self._until(batch)
         )

@@ -15,15 +15,13 @@ import asyncio
 import logging
 import os
 from functools import partial
-from typing import Final
 
 from coterie.broker import Listener
 from coterie.gateway.path.connection import ClientSide
 from coterie.gateway.path.data_path import DataPath
+from coterie.types import PORT_MAX
 
 _LOGGER = logging.getLogger(__name__)
-
-_PORT_MAX: Final = 65_535
 
 
 class Listeners:
@@ -98,8 +96,8 @@ class Listeners:
 
     async def _listen(self, at: int | None, port: int) -> None:
         try:
-            if port > _PORT_MAX:  # asyncio would listen on a free port
-                raise OSError(f"the largest port is {_PORT_MAX}")
+            if port > PORT_MAX:  # asyncio would listen on a free port
+                raise OSError(f"the largest port is {PORT_MAX}")
             await self._listener.listen(partial(self._accept, at), self._host, port)
         except OSError as error:
             raise OSError(self._explain(at, port, error)) from error

@@ -17,6 +17,7 @@ from coterie.errors import (
     ConnectionLost,
     CoterieError,
     RequestTimedOut,
+    code_of,
 )
 from coterie.gateway.upstream.topic_state import (
     MOVED,
@@ -187,7 +188,7 @@ class Sender:
             if outcome is None:
                 batch.finish(ConnectionLost("the Produce response omits a partition"))
                 continue
-            if isinstance(outcome, ApiError) and outcome.code in MOVED:
+            if code_of(outcome) in MOVED:
                 self._topic.refresh()
             batch.finish(outcome)
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from coterie.client import AdminClient, NewTopic, TopicDescription
-from coterie.errors import ApiError, UnsupportedByBroker
+from coterie.errors import UnsupportedByBroker, code_of
 from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -53,7 +53,7 @@ async def open_topic(
     topic = described.values.get(name)
     if topic is None:
         error = described.errors[name]
-        if not _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        if code_of(error) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise error
         if replication_factor < 0:
             replication_factor = default_replicas(len(cluster.nodes))
@@ -66,7 +66,7 @@ async def open_topic(
         created = await admin.topics.create([new])
         failed = created.errors.get(name)
         # Another node may have created it meanwhile.
-        if failed is not None and not _has_code(failed, ErrorCode.TOPIC_ALREADY_EXISTS):
+        if failed is not None and code_of(failed) is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise failed
         topic = await _created(admin, name)
     if topic.topic_id is None or cluster.cluster_id is None:
@@ -87,7 +87,7 @@ async def _created(admin: AdminClient, name: TopicName) -> TopicDescription:
     while True:
         described = await admin.topics.describe([name])
         error = described.errors.get(name)
-        is_unknown = _has_code(error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        is_unknown = code_of(error) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not is_unknown or loop.time() > until_s:
             return described.one(name)
         await asyncio.sleep(POLL_S)
@@ -110,7 +110,3 @@ def _configs(replication_factor: int) -> dict[str, str]:
         "message.timestamp.type": "CreateTime",
         "compression.type": "producer",
     }
-
-
-def _has_code(error: Exception | None, code: ErrorCode) -> bool:
-    return isinstance(error, ApiError) and error.code is code

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from coterie import client
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import CoterieError, code_of
 from coterie.operations.exporter.log_times import LogTimes
 from coterie.operations.exporter.rebalances import RebalanceCounts
 from coterie.operations.hidden_topics import may_hide_topics
@@ -242,11 +242,11 @@ def _is_gone(group: GroupLag, listing: client.GroupListing) -> bool:
     """Return whether a group was deleted after it was listed. Older brokers do not find
     groups of newer types, which exist."""
     error = group.error
-    return (
-        isinstance(error, ApiError)
-        and error.code is client.ErrorCode.GROUP_ID_NOT_FOUND
-        and listing.type in {None, client.GroupType.CLASSIC, client.GroupType.CONSUMER}
-    )
+    return code_of(error) is client.ErrorCode.GROUP_ID_NOT_FOUND and listing.type in {
+        None,
+        client.GroupType.CLASSIC,
+        client.GroupType.CONSUMER,
+    }
 
 
 def _time_lag(row: _Row, lags: Mapping[LagPosition, TimeLag]) -> TimeLag:

@@ -27,7 +27,7 @@ from coterie.client.admin.groups import (
     GroupType,
     MemberDescription,
 )
-from coterie.errors import ApiError, ClientError, CoterieError, SettingError
+from coterie.errors import ClientError, CoterieError, SettingError, code_of
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.jobs.refresh import is_due
 from coterie.pipeline.lake.lake import Lake
@@ -159,8 +159,7 @@ async def fetch_cluster_state(admin: AdminClient, lake: Lake) -> ClusterState:
     errors = {
         group_id: error
         for group_id, error in {**offsets.errors, **groups.errors}.items()
-        if not isinstance(error, ApiError)
-        or error.code is not ErrorCode.GROUP_ID_NOT_FOUND
+        if code_of(error) is not ErrorCode.GROUP_ID_NOT_FOUND
     }
     other_types = {
         each.group_id for each in listings.groups if each.type not in _COMPARED_TYPES

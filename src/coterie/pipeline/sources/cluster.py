@@ -34,21 +34,20 @@ from coterie.client.admin.log_offsets import EARLIEST, LATEST, Logs
 from coterie.client.admin.topics import Topics
 from coterie.client.cluster import Cluster
 from coterie.client.settings.portable import PortableSettings
-from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame
+from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame, code_of
 from coterie.loop_thread import LoopThread
 from coterie.pipeline.segments.batches import BatchHeaders
 from coterie.pipeline.segments.transactions import FetchedOutcomes
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
-from coterie.types import LogOffset, TopicPartition
+from coterie.types import OFFSETS_TOPIC, LogOffset, TopicPartition
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import crc_matches, whole_batches
 
 T = TypeVar("T")
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _RETENTION: Final = "offsets.retention.minutes"
 _EMPTY_FETCHES_MAX: Final = 5
 """After so many responses without a batch, the range counts as empty: compaction
@@ -159,9 +158,7 @@ async def _fetch_retention_ms(cluster: Cluster) -> int | None:
 async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
     topics = await Topics(cluster).describe([OFFSETS_TOPIC])
     error = topics.errors.get(OFFSETS_TOPIC)
-    if isinstance(error, ApiError) and (
-        error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    ):
+    if code_of(error) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return {}
     if error is not None:
         raise _with_remedy(error)
@@ -187,10 +184,7 @@ def _with_remedy(error: CoterieError) -> CoterieError:
     """Return the error; for a denied authorization, an error with the missing
     operation.
     """
-    if (
-        isinstance(error, ApiError)
-        and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    ):
+    if code_of(error) is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return ClientError(
             f"not authorized to read {OFFSETS_TOPIC}: allow the operations DESCRIBE and"
             f" READ on the topic {OFFSETS_TOPIC} (coterie acls add), or use another"

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from coterie.errors import LogError, MalformedFrame, SettingError
+from coterie.types import OFFSETS_TOPIC
 from coterie.wire.record_batch import HEADER_BYTES, header_at
 
-TOPIC: Final = "__consumer_offsets"
-_FOLDER: Final = re.compile(rf"{TOPIC}-(\d{{1,9}})")
+_FOLDER: Final = re.compile(rf"{OFFSETS_TOPIC}-(\d{{1,9}})")
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _SUFFIX: Final = ".log"
 
@@ -86,8 +86,8 @@ class LogFiles:
         found = {number: self._files(path) for number, path in sorted(folders.items())}
         if not any(found.values()):
             raise SettingError(
-                f"{self.path} has no log segments: give a folder with"
-                f" {TOPIC}-0 and so on in it, one of these folders, or a file *.log"
+                f"{self.path} has no log segments: give a folder with {OFFSETS_TOPIC}-0"
+                " and so on in it, one of these folders, or a file *.log"
             )
         return found
 

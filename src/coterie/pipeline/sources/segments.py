@@ -31,7 +31,6 @@ from coterie.pipeline.segments.transactions import MarkerOutcomes
 from coterie.pipeline.sources.head_tracker import HeadTracker
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.segment_files import (
-    TOPIC,
     FileVanished,
     LogFile,
     LogFiles,
@@ -39,6 +38,7 @@ from coterie.pipeline.sources.segment_files import (
 )
 from coterie.pipeline.sources.source import BatchPlace, Head, OffsetRange, Rows
 from coterie.pipeline.tables.ingested import QUARANTINE
+from coterie.types import OFFSETS_TOPIC
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
 _LISTINGS_MAX: Final = 5
@@ -98,7 +98,7 @@ class SegmentSource:
         if any(self.files.size(each) for files in found.values() for each in files):
             raise SettingError(
                 f"{self.where} has *.log files without record batches: give a folder"
-                f" with segments of {TOPIC} in it"
+                f" with segments of {OFFSETS_TOPIC} in it"
             )
 
     def _check_first_records(self) -> None:
@@ -120,9 +120,9 @@ class SegmentSource:
             count += unreadable.num_rows
         if count:
             raise SettingError(
-                f"{self.where}: none of the first {count} records is one of {TOPIC}: is"
-                " this the folder of another topic? Give a folder with segments of"
-                f" {TOPIC} in it"
+                f"{self.where}: none of the first {count} records is one of"
+                f" {OFFSETS_TOPIC}: is this the folder of another topic? Give a folder"
+                f" with segments of {OFFSETS_TOPIC} in it"
             )
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:

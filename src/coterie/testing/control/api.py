@@ -25,12 +25,12 @@ from coterie.testing.control.parameters import (
     unmet,
 )
 from coterie.testing.kafka import Kafka
+from coterie.types import PORT_MAX
 
 if TYPE_CHECKING:
     from coterie.testing.faults.fault import Fault
     from coterie.testing.recorder import Rebalance, RecordedRequest
 
-_PORT_MAX: Final = 65_535
 _FAULTS_MAX: Final = 1_000
 _ID_DIGITS_MAX: Final = 9
 _DURATIONS: Final = ("days", "hours", "minutes", "seconds", "ms")
@@ -159,7 +159,7 @@ class ControlApi:
         request.known("host", "port")
         host = required(text(request.body, "host"), "host")
         port = required(integer(request.body, "port"), "port")
-        if not host or not 0 < port <= _PORT_MAX:
+        if not host or not 0 < port <= PORT_MAX:
             raise bad_request(f"{host}:{port} is not an address", "send host and port")
         with self._lock, self._running() as kafka:
             kafka.advertise(host, port)

@@ -22,13 +22,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from coterie.auth.acl import Operation, ResourceType
-from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim
 from coterie.broker.coordinator.offsets.commit import CommitDivision
 from coterie.broker.server.apis.committed_offsets import authorize_topics
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
-from coterie.types import TopicPartition
+from coterie.types import OFFSETS_TOPIC, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.commit import Commit, CommitResponse
 from coterie.wire.error_codes import ErrorCode
