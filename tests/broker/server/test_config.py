@@ -152,7 +152,7 @@ def test_an_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="cannot be read"):
+    with pytest.raises(SettingError, match="cannot read"):
         read_settings(tmp_path / "none.toml")
 
 

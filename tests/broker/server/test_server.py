@@ -98,7 +98,7 @@ def test_committed_offsets_survive_a_restart_of_the_process(
         (["--set", "num.partitions=0"], "1 to"),
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--nodes", "0"], "1 to"),
-        (["--config", "/nonexistent/coterie.toml"], "cannot be read"),
+        (["--config", "/nonexistent/coterie.toml"], "cannot read"),
     ],
 )
 def test_invalid_options_are_refused_with_a_message(
