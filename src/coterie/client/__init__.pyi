@@ -99,16 +99,11 @@ from coterie.client.admin.users import (
     ScramUpsertion as ScramUpsertion,
     ScramUsers as ScramUsers,
 )
-from coterie.client.classic_consumer import (
-    ClassicConsumer as ClassicConsumer,
-)
-from coterie.client.classic_member import ClassicMember as ClassicMember
-from coterie.client.classic_options import (
+from coterie.client.classic_member import (
     AssignMembers as AssignMembers,
-    ClassicConsumerOptions as ClassicConsumerOptions,
+    ClassicMember as ClassicMember,
     ClassicOptions as ClassicOptions,
     Metadata as Metadata,
-    SessionOptions as SessionOptions,
 )
 from coterie.client.classic_requests import JoinedMember as JoinedMember
 from coterie.client.client_assignors import (
@@ -129,7 +124,6 @@ from coterie.client.member import (
     OnLost as OnLost,
     OnRevoked as OnRevoked,
     Owned as Owned,
-    PartitionOptions as PartitionOptions,
 )
 from coterie.client.member_offsets import Offset as Offset
 from coterie.client.member_states import MemberState as MemberState

@@ -22,8 +22,6 @@ example that divides jobs:
     ) as member:
         await member.ended()     # until the group rejects the member
 
-`ClassicConsumer` is a member that divides the partitions of topics.
-
 Each rebalance calls `on_revoked`, joins, and calls `on_assigned` with the whole new
 assignment. A member that is `cooperative` keeps its assignment meanwhile: `on_revoked`
 is only called before it leaves, and `on_assigned` replaces the assignment. `on_lost` is
@@ -41,8 +39,8 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Final, Unpack
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Final, TypeAlias, Unpack
 
 from coterie.client import classic_requests, member_offsets
 from coterie.client.admin.group_offsets import (
@@ -50,11 +48,11 @@ from coterie.client.admin.group_offsets import (
     CommittedOffsets,
     topics_to_commit,
 )
-from coterie.client.classic_options import AssignMembers, ClassicOptions, Metadata
+from coterie.client.classic_requests import JoinedMember
 from coterie.client.classic_session import ClassicSession, Effect
 from coterie.client.cluster import COORDINATOR_ELSEWHERE, Cluster, is_retriable
 from coterie.client.connection import BrokerConnection
-from coterie.client.member import Member
+from coterie.client.member import CommonOptions, Member
 from coterie.client.member_states import Backoff
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
@@ -87,6 +85,41 @@ _AT_ONCE: Final = frozenset(
 _COMMITS_BY_NAME: Final = Versions(2, 9)
 """Version 9 of OffsetCommit is the last one that names topics."""
 _REJOINED: Final = _AT_ONCE | {ErrorCode.REQUEST_TIMED_OUT}
+
+
+Metadata: TypeAlias = Mapping[str, bytes]
+"""The metadata of a member by protocol name, the preferred protocol first."""
+AssignMembers: TypeAlias = Callable[
+    [str, Sequence[JoinedMember]], Awaitable[Mapping[MemberId, bytes]]
+]
+"""A function of the leader: from the chosen protocol and the members to assignments. A
+member that the result omits gets an empty one."""
+
+
+class ClassicOptions(CommonOptions, total=False):
+    """The optional arguments of `ClassicMember`."""
+
+    session_timeout_ms: int
+    """The time without heartbeats after which the group removes the member; 45,000 by
+    default."""
+    heartbeat_interval_ms: int
+    """The time between heartbeats; by default 3,000, or a third of the session
+    time-out if that is less."""
+    on_assigned: Callable[[bytes, int], Awaitable[None]]
+    """The callback for a new assignment, with its generation."""
+    on_revoked: Callable[[], Awaitable[None]]
+    """The callback before the member joins again, unless it is `cooperative`, and
+    before it leaves."""
+    on_lost: Callable[[], Awaitable[None]]
+    """The callback for a lost assignment: other members may already have it."""
+    on_heartbeat: Callable[[float], None]
+    """The callback for each answer that prolonged the session, with the time on `clock`
+    at which its request was sent. The coordinator keeps the member at least for the
+    session time-out after this time."""
+    cooperative: bool
+    """Whether the member keeps its assignment during a rebalance."""
+    clock: Callable[[], float]
+    """A clock that never goes back, in seconds; `time.monotonic` by default."""
 
 
 async def _ignore(*_: object) -> None:

@@ -48,7 +48,14 @@ from coterie.client.client_assignors import (
     assignor_declarations,
 )
 from coterie.client.cluster import Cluster, is_retriable
-from coterie.client.member import Member, Owned, PartitionOptions
+from coterie.client.member import (
+    CommonOptions,
+    Member,
+    OnAssigned,
+    OnLost,
+    OnRevoked,
+    Owned,
+)
 from coterie.client.member_offsets import MemberOffsets, Offset
 from coterie.client.membership import (
     LEAVE_EPOCH,
@@ -68,9 +75,18 @@ from coterie.wire.error_codes import ErrorCode
 _LOGGER = logging.getLogger(__name__)
 
 
-class MemberOptions(PartitionOptions, total=False):
+class MemberOptions(CommonOptions, total=False):
     """The optional arguments of `GroupMember`."""
 
+    on_assigned: OnAssigned
+    """The callback for newly assigned partitions."""
+    on_revoked: OnRevoked
+    """The callback for partitions to revoke; it may return offsets to commit for them.
+    """
+    on_lost: OnLost
+    """The callback for lost partitions, whose offsets cannot be committed."""
+    rack_id: str | None
+    """The member's rack, for rack-aware assignors."""
     pattern: str | None
     """A regular expression in RE2 syntax for whole topic names."""
     server_assignor: str | None

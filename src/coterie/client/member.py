@@ -1,7 +1,7 @@
 """The life of a group member of either protocol, for asyncio.
 
-`GroupMember`, `ClassicMember` and `ClassicConsumer` start, end, commit and leave in the
-same way; what they send to the coordinator is their own.
+`GroupMember` and `ClassicMember` start, end, commit and leave in the same way; what
+they send to the coordinator is their own.
 """
 
 from __future__ import annotations
@@ -49,20 +49,6 @@ class CommonOptions(TypedDict, total=False):
     60,000 by default there, 300,000 with KIP-848."""
     client: ClientOptions
     """The options of its connections."""
-
-
-class PartitionOptions(CommonOptions, total=False):
-    """The optional arguments of a member that owns partitions."""
-
-    on_assigned: OnAssigned
-    """The callback for newly assigned partitions."""
-    on_revoked: OnRevoked
-    """The callback for partitions to revoke; it may return offsets to commit for them.
-    """
-    on_lost: OnLost
-    """The callback for lost partitions, whose offsets cannot be committed."""
-    rack_id: str | None
-    """The member's rack, for rack-aware assignors."""
 
 
 class Member(ABC):
