@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-import socket
 import sys
 
 import uvloop
@@ -29,21 +28,9 @@ from coterie.gateway.path.listeners import Listeners
 from coterie.gateway.view import NodeInfo, View
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
+from tests.support.ports import free_ports
 
 HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    """Return a free port whose next one is free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind((HOST, 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind((HOST, port + 1))
-            except OSError:
-                continue
-            return port
 
 
 async def serve(upstream: Address) -> None:
@@ -52,7 +39,7 @@ async def serve(upstream: Address) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     settings = Settings()
     assembly = Assembly(settings, MemoryLog())
-    port = free_port()
+    port = free_ports(2)[0]
     own = NodeInfo(name="benchmark", host=HOST, port=port, broker_port=port + 1)
     view = View((own,), (0,) * 50, 1)
     node = Node(own.node_id, HOST, port, assembly.broker)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 JARS: Final = "COTERIE_TEST_KAFKA_JARS"
@@ -304,15 +305,6 @@ def java_command(jars: Path, level: str, jvm: Sequence[str] = _JVM) -> list[str]
 def listed(addresses: Mapping[str, str]) -> str:
     """Return addresses by listener in the format of `listeners`."""
     return ",".join(f"{name}://{address}" for name, address in addresses.items())
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free ports; all sockets stay open until the last is found."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 def listens(port: int) -> bool:

@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from coterie.cli.main import main
+from tests.support.waiting import eventually
 
 from .kafka import JARS, START_S, java_command
 
@@ -180,8 +181,12 @@ def test_transactions_of_librdkafka_are_read_committed(
             producer.commit_transaction(WAIT_S)
         else:
             producer.abort_transaction(WAIT_S)
-    committed = shell.read(topic, "--read-committed")
-    assert [each["value"] for each in committed] == ["yes", "yes"]
+
+    def committed() -> list[str]:
+        return [row["value"] for row in shell.read(topic, "--read-committed")]
+
+    # Kafka answers a commit before the partitions have its markers.
+    eventually(lambda: committed() == ["yes"] * PARTITIONS, expected="the markers")
     assert len(shell.read(topic)) == 4
 
 

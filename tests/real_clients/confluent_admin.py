@@ -108,7 +108,7 @@ def transactional_producer(
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": 20_000,
+            "transaction.timeout.ms": 300_000,
             **config,
         }
     )

@@ -15,7 +15,7 @@ from tests.ecosystem.apache.processes import (
     committed_values,
     create_topics,
 )
-from tests.interop.kafka import free_ports
+from tests.support.ports import free_ports
 from tests.support.server_process import ServerProcess, start_server
 from tests.support.waiting import eventually
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -30,31 +29,10 @@ from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 from coterie.wire import messages as m
 from tests.broker.server.harness import WAIT_S, WireClient
+from tests.support.ports import free_ports
 
 HOST: Final = "127.0.0.1"
 TOPIC: Final = "__coterie_test"
-_ATTEMPTS: Final = 50
-
-
-def free_ports(count: int) -> int:
-    """Return the first of `count` consecutive ports that are free."""
-    for _ in range(_ATTEMPTS):
-        with socket.socket() as first:
-            first.bind((HOST, 0))
-            port: int = first.getsockname()[1]
-        sockets = []
-        try:
-            for each in range(port, port + count):
-                sockets.append(socket.socket())
-                sockets[-1].bind((HOST, each))
-        except (OSError, OverflowError):
-            continue
-        else:
-            return port
-        finally:
-            for one in sockets:
-                one.close()
-    raise AssertionError("no free ports")
 
 
 class ThreadGateway:
@@ -131,18 +109,10 @@ class ThreadGateway:
         connections = Connections(
             self._settings, group_handlers(lambda: self.view), security
         )
-        # A free port may become the source of another connection before it is opened.
-        for _ in range(_ATTEMPTS):
-            try:
-                await self._listen(node, connections)
-            except OSError:
-                await self.listeners.stop_accepting()
-            else:
-                return
-        raise AssertionError("no free ports")
+        await self._listen(node, connections)
 
     async def _listen(self, node: Node, connections: Connections) -> None:
-        self.port = node.port = free_ports(len(self.brokers) + 3)
+        self.port = node.port = free_ports(len(self.brokers) + 3)[0]
         self.own = NodeInfo(
             name="a", host=HOST, port=self.port, broker_port=self.port + 1
         )

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from tests.interop.gateway.nodes import consecutive_ports
 from tests.interop.kafka import (
     BASE,
     CLUSTER_ID,
@@ -27,6 +26,7 @@ from tests.interop.kafka import (
     java_command,
     listens,
 )
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 JVM: Final = (
@@ -152,8 +152,7 @@ class KafkaCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.jars = jars
-        first = consecutive_ports(2 * size)  # a broker keeps them while it is down
-        ports = range(first, first + 2 * size)
+        ports = free_ports(2 * size)  # a broker keeps them while it is down
         ids = range(1, size + 1)
         voters = ",".join(
             f"{node_id}@127.0.0.1:{port}"

@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 from collections.abc import Sequence
 from http.client import HTTPConnection
-from random import Random
 from typing import Any, ClassVar, Final, Self
 
-from tests.interop.kafka import free_ports
+from tests.support.ports import free_ports
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
 SESSION_MS: Final = 6_000
 READY_S: Final = 120.0
 _HTTP_S: Final = 5.0
-_PORTS: Final = range(15_000, 32_000)
-"""Below the ports that Linux gives to outgoing connections."""
-_RANDOM: Final = Random()
 
 
 class GatewayProcess(ServerProcess):
@@ -86,7 +81,7 @@ class GatewayNodes:
             "12",
             *arguments,
         )
-        self._ports = [consecutive_ports(brokers + 1) for _ in range(nodes)]
+        self._ports = [free_ports(brokers + 1)[0] for _ in range(nodes)]
         self._metrics = free_ports(nodes)
         self.nodes: list[GatewayProcess] = []
         try:
@@ -141,19 +136,3 @@ class GatewayNodes:
             listen=f"127.0.0.1:{self._ports[index]}",
             metrics_port=self._metrics[index],
         )
-
-
-def consecutive_ports(count: int) -> int:
-    """Return the first of some free ports that follow each other."""
-    while True:
-        first = _RANDOM.choice(_PORTS)
-        held: list[socket.socket] = []
-        try:
-            for at in range(count):
-                held.append(socket.create_server(("127.0.0.1", first + at)))  # noqa: PERF401 - those before a failure are closed
-        except OSError:
-            continue
-        finally:
-            for each in held:
-                each.close()
-        return first

@@ -12,7 +12,13 @@ from threading import Thread
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from coterie.broker.runtime.shards import partition_for
 from tests.interop.conftest import Broker
@@ -23,6 +29,7 @@ from tests.support.waiting import eventually
 PARTITIONS: Final = 4
 SHARDS: Final = 12
 WAIT_S: Final = 90.0
+METADATA_S: Final = 5.0
 
 
 @pytest.fixture
@@ -138,8 +145,14 @@ def test_offsets_join_a_transaction_after_the_groups_coordinator_has_left(
         producer.commit_transaction(WAIT_S)
 
     def has_left() -> bool:
-        """Return whether Metadata has not the address of the killed node any more."""
-        listed = producer.list_topics(topic, timeout=WAIT_S).brokers.values()
+        """Return whether Metadata has not the address of the killed node any more.
+
+        librdkafka repeats a request to the killed node, until it ends it.
+        """
+        try:
+            listed = producer.list_topics(topic, timeout=METADATA_S).brokers.values()
+        except KafkaException:
+            return False
         return killed.addresses[0][1] not in [each.port for each in listed]
 
     commit(1)

@@ -22,6 +22,7 @@ from tests.interop.kafka import (
     fetch_jars,
     run,
 )
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 FETCH_S: Final = 600.0
@@ -118,7 +119,7 @@ def running(release: Release, jars: Path, directory: Path) -> Iterator[str]:
 def _zookeeper_node(jars: Path, directory: Path) -> Iterator[str]:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
-    keeper, broker = _free_port(), _free_port()
+    keeper, broker = free_ports(2)
     zookeeper = {
         "dataDir": directory / "zookeeper",
         "clientPort": keeper,
@@ -182,12 +183,6 @@ def _jvm(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(STOP_S)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:

@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.pipeline.cluster.standalone import SPARK_BIN, environment, free_port
+from tests.pipeline.cluster.standalone import SPARK_BIN, environment
 from tests.pipeline.conftest import SMALL_JOBS
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -21,7 +22,7 @@ _START_S = 120.0
 @contextlib.contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
     """Run a server without Coterie on its workers; return its address."""
-    port = free_port()
+    (port,) = free_ports(1)
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",

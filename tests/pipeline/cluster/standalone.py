@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from pathlib import Path
 import pyspark
 
 from coterie.pipeline.java import cache_directory, find_java
+from tests.support.ports import free_ports
 
 SOURCE = Path(__file__).parents[3] / "src"
 _MASTER_READY = "I have been elected leader"
@@ -42,7 +42,7 @@ class SparkCluster:
 @contextlib.contextmanager
 def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
     """Run a cluster with one core per worker."""
-    port = free_port()
+    (port,) = free_ports(1)
     master = f"spark://127.0.0.1:{port}"
     places = tuple(folder / f"worker-{number}" for number in range(workers))
     with contextlib.ExitStack() as stack:
@@ -102,10 +102,3 @@ def zip_coterie(folder: Path) -> Path:
             if each.suffix in {".py", ".pyi", ".sql", ".properties"}:
                 file.write(each, each.relative_to(SOURCE))
     return path
-
-
-def free_port() -> int:
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        port: int = some.getsockname()[1]
-    return port
