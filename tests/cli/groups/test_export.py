@@ -112,6 +112,15 @@ def test_once_with_an_item_that_fails_prints_the_others_and_exits_with_1(
     assert "1 nodes, groups or partitions could not be read" in shell.error
 
 
+def test_once_says_which_named_groups_do_not_exist_and_exits_with_1(
+    shell: Shell,
+) -> None:
+    samples = Samples.read(shell("groups export orders ordres --once").encode())
+    assert samples.of(f"{GROUP}lag", group="orders") == 60
+    note = "coterie: there is no group 'ordres': `coterie groups list` shows all\n"
+    assert (shell.code, shell.error) == (1, note)
+
+
 def test_once_with_a_cluster_that_is_down_prints_nothing_and_exits_with_1(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

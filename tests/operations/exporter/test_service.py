@@ -23,6 +23,7 @@ from coterie.operations.exporter.service import (
     poll_forever,
     serve,
 )
+from coterie.operations.selection import Selection
 from tests.operations.fake_admin import group
 from tests.support.waiting import eventually
 
@@ -125,6 +126,21 @@ def test_an_outage_is_reported_and_ends(
     assert world.health()[1]["last_error"] is None
     warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert len(warnings) == 1  # one for the outage, not one for each poll
+
+
+def test_a_named_group_that_does_not_exist_is_logged_once_until_it_exists(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    selection = Selection(ids=("orders", "ordres"))
+    world.poller = Poller(world.admin, options(selection=selection))
+    world.poll()
+    world.poll()
+    assert [each.getMessage() for each in caplog.records] == [
+        "there is no group 'ordres'"
+    ]
+    world.admin.known_groups["ordres"] = group("ordres")
+    world.poll()
+    assert world.exporter.missing_groups == ()
 
 
 def test_metrics_that_are_too_old_are_left_out(world: World) -> None:

@@ -150,12 +150,16 @@ async def _print_once(
         sys.stdout.write(part.decode(errors="replace"))
     if service.may_hide_topics:
         sys.stderr.write(f"coterie: warning: {ops.LEFT_OUT}\n")
+    for each in service.missing_groups:
+        sys.stderr.write(
+            f"coterie: there is no group {each!r}: `coterie groups list` shows all\n"
+        )
     if failed := service.failed_items:
         sys.stderr.write(
             f"coterie: {failed} nodes, groups or partitions could not be read; see "
             "coterie_exporter_failed_items, and coterie groups describe\n"
         )
-    return int(failed > 0)
+    return int(bool(failed or service.missing_groups))
 
 
 async def _serve(
@@ -215,7 +219,7 @@ examples:
       for the textfile collector, by cron
 
 exit codes: 0 stopped by a signal, or success of --once; 1 could not listen, or with
---once something could not be read; 2 usage error
+--once something could not be read or a named group does not exist; 2 usage error
 """,
     options=(add_selection_options, _declare_export, add_connection_options),
     run=run_export,

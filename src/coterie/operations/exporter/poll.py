@@ -109,6 +109,8 @@ class Poll:
     duration_ms: int
     cpu_s: float
     """CPU time of the thread that polled."""
+    missing: tuple[GroupId, ...] = ()
+    """Named groups that do not exist; empty while a node does not list its groups."""
     may_hide_topics: bool = False
     """Whether the principal may not describe some topics, whose partitions are then
     missing (`operations.hidden_topics`); as of the first poll with a group."""
@@ -185,6 +187,7 @@ class Poller:
             measured_ms=to_ms,
             duration_ms=round((time.monotonic() - began_s) * 1000),
             cpu_s=time.thread_time() - cpu_began_s,
+            missing=() if selected.node_errors else selected.missing,
             may_hide_topics=bool(self._hides_topics),
         )
 

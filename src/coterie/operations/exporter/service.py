@@ -34,6 +34,7 @@ from coterie.loop_thread import LoopThread
 from coterie.operations.exporter import exposition
 from coterie.operations.exporter.poll import Poll, Poller, PollOptions, error_name
 from coterie.operations.hidden_topics import LEFT_OUT
+from coterie.types import GroupId
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -118,9 +119,10 @@ class Exporter:
         return True
 
     async def poll_and_log(self, poller: Poller) -> None:
-        """Poll once; log the first success, the start and the end of an outage, and
-        once that topics may be hidden."""
+        """Poll once; log the first success, the start and the end of an outage, once
+        that topics may be hidden, and named groups that are missing from now on."""
         before, was_hiding = self._status, self.may_hide_topics
+        were_missing = self.missing_groups
         is_ok = await self.poll(poller)
         now = self._status
         if not is_ok and before.error is None:
@@ -130,6 +132,9 @@ class Exporter:
             _LOGGER.info("polled %d groups in %d ms", now.group_count, duration_ms)
         if self.may_hide_topics and not was_hiding:
             _LOGGER.warning(LEFT_OUT)
+        for each in self.missing_groups:
+            if each not in were_missing:
+                _LOGGER.warning("there is no group %r", each)
 
     @property
     def error(self) -> str | None:
@@ -141,6 +146,12 @@ class Exporter:
         """The number of items that the last complete poll could not read."""
         last = self._status.last
         return sum(last.failed.values()) if last else 0
+
+    @property
+    def missing_groups(self) -> tuple[GroupId, ...]:
+        """The named groups that did not exist in the last complete poll."""
+        last = self._status.last
+        return last.missing if last else ()
 
     @property
     def may_hide_topics(self) -> bool:
