@@ -114,6 +114,20 @@ def test_a_text_is_the_same_with_and_without_a_byte_order_mark(
     assert read_text(file) == "gr\u00fcn,t\r\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("default", ["utf-8", "latin-1"])
+def test_utf_16_without_a_byte_order_mark_is_refused(
+    encoding: str, default: str
+) -> None:
+    with pytest.raises(UnicodeDecodeError, match="UTF-16 without a byte order mark"):
+        decode_text("orders,t,0,1\r\n".encode(encoding), default)
+
+
+@pytest.mark.parametrize("text", ["", "\0", "a\0b,t,0,1\n", "\0\0", "a\0\0b\n"])
+def test_a_text_may_contain_nul(text: str) -> None:
+    assert decode_text(text.encode()) == text
+
+
 def test_only_the_first_character_is_a_byte_order_mark() -> None:
     assert decode_text(b"\xef\xbb\xbf\xef\xbb\xbfa") == "\ufeffa"
 

@@ -68,12 +68,27 @@ def dotted_names(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def decode_text(data: bytes, encoding: str = "utf-8") -> str:
     """Decode a text; a byte order mark overrides the encoding and is removed.
 
-    Ends of lines are kept, because names may contain them. Raises UnicodeDecodeError.
+    Ends of lines are kept, because names may contain them. Raises UnicodeDecodeError,
+    also for UTF-16 without a mark.
     """
     for mark, named in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(named)
+    if _is_unmarked_utf_16(data):
+        reason = "it is UTF-16 without a byte order mark"
+        raise UnicodeDecodeError(encoding, data, 0, 2, reason)
     return data.decode(encoding)
+
+
+def _is_unmarked_utf_16(data: bytes) -> bool:
+    """Return whether every other byte, and no more, is NUL, as in UTF-16 of ASCII.
+
+    As UTF-8 or Latin-1 it would be valid, with other names. Two bytes may be a name.
+    """
+    if len(data) < 4 or len(data) % 2:
+        return False
+    high, low = data[0::2].count(0), data[1::2].count(0)
+    return {high, low} == {0, len(data) // 2}
 
 
 def user_directory(environ: Mapping[str, str], variable: str, below_home: str) -> Path:

@@ -68,7 +68,7 @@ def test_a_user_is_added_listed_and_removed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["a b ü\n", "a b ü\r\nmore", "a b ü"])
+@pytest.mark.parametrize("line", ["a b ü\n", "a b ü\r\nmore", "a b ü", "\ufeffa b ü"])
 def test_a_password_is_a_line_of_stdin_or_of_a_file(
     users: Users, tmp_path: Path, line: str
 ) -> None:

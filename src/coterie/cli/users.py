@@ -172,7 +172,7 @@ def read_password(options: argparse.Namespace) -> str:
         if getpass("repeat password: ") != password:
             raise SettingError("the two passwords differ")
     else:
-        password = sys.stdin.readline().rstrip("\r\n")
+        password = sys.stdin.readline().removeprefix("\ufeff").rstrip("\r\n")
     if not password:
         raise SettingError("the password must not be empty")
     return password
