@@ -99,7 +99,9 @@ def test_only_shown_acls_are_removed(shell: Shell, acls: AclAuthorizer) -> None:
     assert not acls.authorize(ALICE, *READ_G)
     assert {line.split()[1] for line in shell.listed()} == {"h"}
     shell("remove --group g --execute")
-    assert "there is nothing to do" in shell.error
+    assert "no ACL is selected" in shell.error
+    shell("list --group g")
+    assert "no ACL is selected" in shell.error
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,8 @@ def test_only_shown_acls_are_removed(shell: Shell, acls: AclAuthorizer) -> None:
         ),
         ("add --principal User:alice --group g", "for example --operation read"),
         ("add --principal alice --operation read --group g", "for example User:alice"),
+        ("remove --principal alice", "for example User:alice"),
+        ("list --principal alice", "for example User:alice"),
     ],
 )
 def test_a_missing_part_of_an_acl_is_a_usage_error(

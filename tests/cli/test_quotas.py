@@ -64,8 +64,10 @@ def test_only_named_quotas_of_the_entity_are_removed(shell: Shell) -> None:
     assert len(shell.listed()) == 2
     shell("remove --user u --execute")
     assert shell.listed() == [("u", "c", None, "producer_byte_rate", 7.0)]
-    shell("remove --user u --execute")
-    assert "there is nothing to do" in shell.error
+    shell("remove --user u --execute", code=1)
+    assert "quota 'user u': NO_QUOTA: it has no quota" in shell.error
+    shell("remove --user u --client-id c consumer_byte_rate", code=1)
+    assert "NO_QUOTA: it has no consumer_byte_rate" in shell.error
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,9 @@ def test_only_named_quotas_of_the_entity_are_removed(shell: Shell) -> None:
         ("set --user u producer_byte_rate", "write for example producer_byte_rate="),
         ("set --user u retention.ms=1", "'retention.ms' is not a quota; quotas are"),
         ("remove --user u retention.ms", "'retention.ms' is not a quota"),
+        ("set --user u producer_byte_rate=inf", "is not a quota with a number"),
+        ("set --user u producer_byte_rate=nan", "is not a quota with a number"),
+        ("set --user u producer_byte_rate=1e400", "is not a quota with a number"),
     ],
 )
 def test_an_impossible_quota_is_a_usage_error(
@@ -86,8 +91,11 @@ def test_an_impossible_quota_is_a_usage_error(
     assert message in shell.error
 
 
-def test_a_quota_that_the_server_refuses_is_a_failed_row(shell: Shell) -> None:
-    [item] = shell.items("set --user u producer_byte_rate=-1 --execute", code=1)
+@pytest.mark.parametrize("execute", ["", "--execute"])
+def test_a_quota_that_the_server_refuses_is_a_failed_row(
+    shell: Shell, execute: str
+) -> None:
+    [item] = shell.items(f"set --user u producer_byte_rate=-1 {execute}", code=1)
     assert (item["result"], item["error"]["code"]) == ("failed", "INVALID_REQUEST")
     assert "must be greater than 0" in item["error"]["message"]
 

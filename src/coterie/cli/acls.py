@@ -29,6 +29,7 @@ _OPERATIONS: Final = (
     "alter-configs",
     "idempotent-write",
 )
+_NO_ACL: Final = "no ACL is selected"
 _PATTERNS: Final = ("any", "literal", "prefixed", "match")
 
 
@@ -123,8 +124,25 @@ def _read_operation(word: str) -> client.Operation:
     return client.Operation[word.upper().replace("-", "_")]
 
 
+def _read_principal(text: str) -> client.Principal:
+    """Return a principal. Raises SettingError for a text without a type."""
+    from coterie.auth.acl import parse_principal
+
+    principal = parse_principal(text)
+    if principal is None:
+        raise SettingError(
+            f"{text!r} is not a principal; write for example User:{text}"
+        )
+    return principal
+
+
 def read_filters(options: argparse.Namespace) -> list[client.AclBindingFilter]:
-    """Return a filter for each pair of a named resource and an operation."""
+    """Return a filter for each pair of a named resource and an operation.
+
+    Raises SettingError for an invalid principal.
+    """
+    if options.principal is not None:
+        _read_principal(options.principal)
     resources: list[tuple[client.ResourceType, str | None]] = [
         *_named_resources(options)
     ]
@@ -153,7 +171,7 @@ def read_bindings(options: argparse.Namespace) -> list[client.AclBinding]:
 
     Raises SettingError when one of them is missing or invalid.
     """
-    from coterie.auth.acl import WILDCARD, parse_principal
+    from coterie.auth.acl import WILDCARD
 
     resources = list(_named_resources(options))
     if not resources:
@@ -170,15 +188,9 @@ def read_bindings(options: argparse.Namespace) -> list[client.AclBinding]:
         resources, options.principal, options.host or [WILDCARD], options.operation
     )
     for (kind, name), principal_text, host, operation in combinations:
-        principal = parse_principal(principal_text)
-        if principal is None:
-            raise SettingError(
-                f"{principal_text!r} is not a principal; write for example "
-                f"User:{principal_text}"
-            )
         bindings.append(
             client.AclBinding(
-                principal=principal,
+                principal=_read_principal(principal_text),
                 permission=(
                     client.PermissionType.DENY
                     if options.deny
@@ -248,6 +260,7 @@ async def list_acls(run: command.Run) -> out.Outcome:
         columns=(*_columns(), error),
         items=tuple({**_item(acl), "error": None} for acl in acls),
         summary={"acls": len(acls)},
+        notes=() if acls else (_NO_ACL,),
     )
 
 
@@ -286,6 +299,7 @@ async def _write_acls(
         done=done,
         question=f"Write {which}?",
         send=send,
+        notes=() if acls else (_NO_ACL,),
     )
     return await show_or_write(run, change)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -94,11 +95,14 @@ def read_values(options: argparse.Namespace) -> dict[str, float]:
         key, _, number = text.partition("=")
         try:
             values[key] = float(number)
+            is_number = math.isfinite(values[key])
         except ValueError:
+            is_number = False
+        if not is_number:
             raise SettingError(
                 f"{text!r} is not a quota with a number; write for example "
                 "producer_byte_rate=1048576"
-            ) from None
+            )
         _check_key(key)
     return values
 
@@ -174,14 +178,21 @@ error
 
 
 async def _write_quotas(
-    run: Run, values: Mapping[str, float], done: str
+    run: Run,
+    values: Mapping[str, float],
+    done: str,
+    failures: Sequence[out.Failure] = (),
 ) -> out.Outcome:
     """Show the planned quotas, or write them; `done` is the word for a written one."""
     entity = read_entity(run.options)
 
-    async def send(keys: Sequence[str]) -> Mapping[str, CoterieError]:
+    async def send(
+        keys: Sequence[str], validate_only: bool = False
+    ) -> Mapping[str, CoterieError]:
         new = {key: values[key] if done == "set" else None for key in keys}
-        results = await run.admin.quotas.alter({entity: new})
+        results = await run.admin.quotas.alter(
+            {entity: new}, validate_only=validate_only
+        )
         error = results.errors.get(entity)
         return dict.fromkeys(keys, error) if error else {}
 
@@ -192,6 +203,8 @@ async def _write_quotas(
         done=done,
         question="Write these quotas?",
         send=send,
+        validate=partial(send, validate_only=True),
+        failures=failures,
     )
     return await show_or_write(run, change)
 
@@ -236,10 +249,15 @@ def remove_quotas(options: argparse.Namespace) -> int:
 async def _remove_quotas(run: Run) -> out.Outcome:
     entity = read_entity(run.options)
     described = await run.admin.quotas.describe(entity, strict=True)
-    names = run.options.names or _KEYS
     own = described.get(entity, {})
+    names = run.options.names or own or ("quota",)
+    failures = [
+        out.Failure("quota", str(entity), "NO_QUOTA", f"it has no {each}")
+        for each in names
+        if each not in own
+    ]
     values = {key: value for key, value in own.items() if key in names}
-    return await _write_quotas(run, values, "removed")
+    return await _write_quotas(run, values, "removed", failures)
 
 
 REMOVE: Final = Command(

@@ -167,7 +167,7 @@ async def plan_clone(
         for error in group.offsets.errors.values():
             raise error
     except client.CoterieError as error:
-        return GroupPlan(destination, error=error)
+        return GroupPlan(source, error=error)
     commits = {
         at: offset
         for at, offset in group.committed.items()
@@ -306,7 +306,7 @@ async def plan_delete_offsets(
                 for topic, error in sorted(unknown.items())
             ),
             *(
-                resets.ResetRow(group_id, *at, notes=(resets.Note.NO_COMMIT,))
+                _without_commit(group_id, at, _unknown_partition(at, described))
                 for at in sorted(named.difference(selected))
             ),
         )
@@ -353,14 +353,10 @@ def _refused_deletions(
     }
     refused: dict[TopicPartition, client.CoterieError] = {}
     for at in partitions:
-        topic = topics.values.get(at.topic)
         if at.topic in topics.errors:
             refused[at] = topics.errors[at.topic]
-        elif topic is not None and at not in topic.all_partitions:
-            refused[at] = client.ApiError(
-                client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {at.topic} has {len(topic.partitions)} partitions",
-            )
+        elif unknown := _unknown_partition(at, topics):
+            refused[at] = unknown
         elif at.topic in subscribed:
             refused[at] = client.ApiError(
                 client.ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
@@ -368,6 +364,20 @@ def _refused_deletions(
                 " members first",
             )
     return refused
+
+
+def _unknown_partition(
+    at: TopicPartition, topics: client.Results[TopicName, client.TopicDescription]
+) -> client.ApiError | None:
+    """Return the error of a partition that its topic does not have."""
+    topic = topics.values.get(at.topic)
+    # Partitions are numbered from 0 without gaps.
+    if topic is None or at.partition < len(topic.partitions):
+        return None
+    return client.ApiError(
+        client.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"topic {at.topic} has {len(topic.partitions)} partitions",
+    )
 
 
 def _refuse_share_deletion(
@@ -443,6 +453,13 @@ def _existing(
             client.ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"
         )
     return group
+
+
+def _without_commit(
+    group_id: GroupId, at: TopicPartition, error: client.CoterieError | None
+) -> resets.ResetRow:
+    notes = () if error else (resets.Note.NO_COMMIT,)
+    return resets.ResetRow(group_id, *at, notes=notes, error=error)
 
 
 def _deletions(

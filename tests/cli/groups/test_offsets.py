@@ -189,6 +189,9 @@ def test_a_preview_refuses_what_the_coordinator_refuses(shell: WriteShell) -> No
     assert "there is nothing to do" not in shell.error
     shell("offsets delete g --partitions misspelt")
     assert shell.code == 1
+    table = shell("offsets delete g --partitions a:0,99")
+    assert shell.code == 1
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in table.splitlines()[-1]
     shell("offsets delete h --partitions b")  # the topic exists
     assert shell.code == 0
     assert "there is nothing to do" in shell.error

@@ -409,7 +409,9 @@ def test_a_topic_without_offsets_cannot_be_cloned(shell: WriteShell) -> None:
 
 def test_a_missing_group_cannot_be_cloned(shell: WriteShell) -> None:
     shell("clone nobody new")
-    assert "GROUP_ID_NOT_FOUND: there is no group nobody\n" in shell.error
+    assert "group nobody: GROUP_ID_NOT_FOUND: there is no group nobody\n" in shell.error
+    assert "there is no group 'nobody': `coterie groups list`" in shell.error
+    assert "'new'" not in shell.error
 
 
 def test_a_group_cannot_be_cloned_to_itself(shell: WriteShell) -> None:

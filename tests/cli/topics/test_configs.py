@@ -49,6 +49,17 @@ def test_an_invalid_config_fails_for_each_topic(topics: ServerShell) -> None:
     assert [each["id"] for each in document["errors"]] == ["missing"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("execute", ["", "--yes"])
+def test_an_unknown_config_is_not_unset(topics: ServerShell, execute: str) -> None:
+    topic = f"unknown{execute}"
+    topics(f"create {topic} --partitions 1")
+    line = f"configs unset {topic} --config retention.mss {execute}"
+    [item] = topics.items(line, code=1)
+    assert (item["result"], item["error"]["code"]) == ("failed", "INVALID_CONFIG")
+    assert "did you mean 'retention.ms'?" in item["error"]["message"]
+
+
 def test_config_names_and_topics_are_completed(topics: ServerShell) -> None:
     topics("create completes --partitions 1")
     where = topics.connection.split()

@@ -12,6 +12,7 @@ from coterie.cli import command
 from coterie.cli.changes import Change, show_or_write
 from coterie.cli.output import outcome as out
 from coterie.cli.topics import selection
+from coterie.client import settings
 from coterie.errors import CoterieError, SettingError
 from coterie.types import TopicName
 
@@ -160,11 +161,22 @@ async def _change_configs(
         each: client.ConfigResource(client.ConfigResourceType.TOPIC, each)
         for each in chosen.names
     }
-    described = await run.admin.configs.describe(resources.values(), names=changes)
+    described = await run.admin.configs.describe(
+        resources.values(),
+        # Brokers accept to unset a name that does not exist: compare it with all.
+        names=None if done == "unset" else changes,
+    )
     current = {
         (resource.name, entry.name): _HIDDEN if entry.is_sensitive else entry.value
         for resource, entries in described.values.items()
         for entry in entries
+    }
+
+    refused = {
+        resource.name: error
+        for resource, entries in described.values.items()
+        if done == "unset"
+        and (error := _unknown_config(changes, {each.name for each in entries}))
     }
 
     async def send(
@@ -201,8 +213,24 @@ async def _change_configs(
         send=send,
         validate=partial(send, validate_only=True),
         failures=chosen.failures,
+        refused=refused,
     )
     return await show_or_write(run, change)
+
+
+def _unknown_config(
+    names: Collection[str], known: Collection[str]
+) -> client.ApiError | None:
+    """Return the error of the first name that topics do not have."""
+    for name in names:
+        if name not in known:
+            near = settings.nearest(name, known)
+            hint = "" if near is None else f"; did you mean {near!r}?"
+            return client.ApiError(
+                client.ErrorCode.INVALID_CONFIG,
+                f"topics have no configuration {name!r}{hint}",
+            )
+    return None
 
 
 SET: Final = command.Command(
