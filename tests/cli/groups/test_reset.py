@@ -134,8 +134,6 @@ def test_metadata_can_be_dropped(shell: WriteShell) -> None:
 def test_a_topic_restricts_the_partitions(shell: WriteShell) -> None:
     items = shell.json("reset g --to-earliest --topic b")["items"]
     assert [each["topic"] for each in items] == ["b"]
-    shell("reset g h --to-earliest --topic a --print-kafka-command")
-    assert "--group g --group h --topic a --to-earliest" in shell.error
     shell.write("offsets delete g --topic b")
     assert list(shell.admin.known_groups["g"].offsets) == [A0]
     assert "a" not in shell("offsets list g --topic b").replace("PARTITION", "")
@@ -180,35 +178,6 @@ def test_json_has_every_value(shell: WriteShell) -> None:
             "error": None,
         }
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "command"),
-    [
-        (
-            "reset g h --to-earliest --partitions a:0,1",
-            "--reset-offsets --group g --group h --topic a:0,1 --to-earliest --execute",
-        ),
-        (
-            "reset g --shift-by=-1",
-            "--reset-offsets --group g --all-topics --shift-by -1 --execute",
-        ),
-        ("delete g", "--delete --group g"),
-        (
-            "offsets delete g --partitions a",
-            "--delete-offsets --group g --topic a",
-        ),
-        (
-            "offsets set g a:0=3",
-            "--reset-offsets --group g --topic a:0 --to-offset 3 --execute",
-        ),
-    ],
-)
-def test_the_equivalent_kafka_consumer_groups_command_is_printed(
-    shell: WriteShell, line: str, command: str
-) -> None:
-    shell(f"{line} --print-kafka-command --bootstrap-server b:1")
-    assert f"kafka-consumer-groups.sh --bootstrap-server b:1 {command}" in shell.error
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,6 @@ class PlannedChange(NamedTuple):
     """Failures of groups and nodes before anything was planned."""
     summary: str = ""
     """A sentence with the groups that are concerned."""
-    kafka_commands: tuple[str, ...] = ()
-    """Equivalent command lines of kafka-consumer-groups.sh."""
 
 
 OFFSET_COLUMNS: Final = (
@@ -101,11 +99,7 @@ def checked_outcome(
             "error", "ERROR", is_wide=not has_errors, show=out.show_error
         )
         columns = (*OFFSET_COLUMNS, error)
-    kafka_notes: tuple[str, ...] = ()
-    if run.options.print_kafka_command:
-        commands = (f"  {each}" for each in change.kafka_commands)
-        kafka_notes = ("with Kafka's own script:", *commands)
-    all_notes = (*kafka_notes, *_warnings(change, results), *_reasons(results), *notes)
+    all_notes = (*_warnings(change, results), *_reasons(results), *notes)
     return out.Outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=columns,

@@ -19,9 +19,7 @@ async def plan_delete(run: Run) -> PlannedChange:
     """Plan to delete the selected groups."""
     chosen = await choose_groups(run)
     planned = await ops.plan_delete_groups(run.admin, chosen.ids)
-    groups = write.repeat_option("--group", chosen.ids)
-    command = write.kafka_command(run.options, "--delete", *groups)
-    return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
+    return PlannedChange(planned, chosen.failures, chosen.summary)
 
 
 DELETE: Final = Command(
@@ -80,7 +78,6 @@ async def plan_remove(run: Run) -> PlannedChange:
             if planned.error
             else f"{count} {noun} of {options.group} {verb} selected"
         ),
-        kafka_commands=("(it cannot remove members of consumer groups)",),
     )
 
 

@@ -245,12 +245,7 @@ async def plan_delete(run: Run) -> PlannedChange:
         )
     chosen = await selection.choose_groups(run)
     planned = await ops.plan_delete_offsets(run.admin, chosen.ids, scope)
-    topics = write.repeat_option("--topic", map(str, scope))
-    commands = (
-        write.kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
-        for each in chosen.ids
-    )
-    return PlannedChange(planned, chosen.failures, chosen.summary, tuple(commands))
+    return PlannedChange(planned, chosen.failures, chosen.summary)
 
 
 DELETE: Final = Command(
@@ -299,20 +294,7 @@ async def plan_set(run: Run) -> PlannedChange:
         run.admin, ops.Action.SET, {options.group: scenario}
     )
     count = "1 offset" if len(offsets) == 1 else f"{len(offsets)} offsets"
-    commands = (
-        write.kafka_command(
-            options,
-            *("--reset-offsets", "--group", options.group),
-            *("--topic", f"{at.topic}:{at.partition}", "--to-offset", str(offset)),
-            "--execute",
-        )
-        for at, offset in offsets.items()
-    )
-    return PlannedChange(
-        planned,
-        summary=f"{count} of {options.group}",
-        kafka_commands=tuple(commands),
-    )
+    return PlannedChange(planned, summary=f"{count} of {options.group}")
 
 
 def read_offsets(texts: list[str]) -> Mapping[TopicPartition, LogOffset]:
@@ -379,13 +361,7 @@ async def plan_import(run: Run) -> PlannedChange:
     scenarios = read_scenarios(options, cluster.cluster_id)
     planned = await ops.plan_offsets(run.admin, ops.Action.SET, scenarios)
     count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
-    groups = write.repeat_option("--group", scenarios)
-    command = ("--reset-offsets", *groups, "--from-file", "offsets.csv", "--execute")
-    return PlannedChange(
-        planned,
-        summary=f"offsets of {count} are in {options.file}",
-        kafka_commands=(write.kafka_command(options, *command),),
-    )
+    return PlannedChange(planned, summary=f"offsets of {count} are in {options.file}")
 
 
 def read_scenarios(

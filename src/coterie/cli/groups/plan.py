@@ -87,7 +87,7 @@ def _declare_plan(parser: argparse.ArgumentParser) -> None:
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        for declare in (action.declare, write.add_kafka_option, *CLUSTER_OPTIONS):
+        for declare in (action.declare, *CLUSTER_OPTIONS):
             declare(subparser)
         subparser.set_defaults(make_plan=action.plan)
 
@@ -166,7 +166,6 @@ async def apply(run: Run) -> Outcome:
     change = change_rows.PlannedChange(
         tuple(change_rows.planned_from_item(item) for item in items),
         summary=summary,
-        kafka_commands=("(it does not support plan files)",),
     )
     earlier = tuple(
         result_file.result_of(each) for each in items if each not in open_items
@@ -291,7 +290,6 @@ async def plan_undo(run: Run) -> change_rows.PlannedChange:
     return change_rows.PlannedChange(
         planned,
         summary=f"{count} of {snapshot.head.command}, {snapshot.head.taken_at}",
-        kafka_commands=("(it has no undo)",),
     )
 
 

@@ -19,12 +19,6 @@ _FLAGS: Final = (
     ("--to-latest", "log end offset"),
     ("--to-current", "committed offset; log end offset where there is none"),
 )
-_OPTIONS_WITH_VALUE: Final = (
-    "--to-offset",
-    "--shift-by",
-    "--to-datetime",
-    "--by-duration",
-)
 
 
 def declare_reset(parser: argparse.ArgumentParser) -> None:
@@ -92,8 +86,7 @@ async def plan_reset(run: Run) -> PlannedChange:
         scope,
         keeps_metadata=not options.drop_metadata,
     )
-    command = _kafka_reset_command(options, chosen.ids, scope)
-    return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
+    return PlannedChange(planned, chosen.failures, chosen.summary)
 
 
 def _scenario(run: Run) -> ops.Scenario:
@@ -126,25 +119,6 @@ def _read_csv_offsets(
     if missing:
         raise SettingError(f"{file} has no line for group {missing[0]}")
     return {each: ops.ToRows(rows[each]) for each in ids}
-
-
-def _kafka_reset_command(
-    options: argparse.Namespace, ids: Sequence[GroupId], selected: ops.Scope
-) -> str:
-    def value_of(option: str) -> object:
-        return vars(options)[option.removeprefix("--").replace("-", "_")]
-
-    target = [name for name, _ in _FLAGS if value_of(name)]
-    for name in _OPTIONS_WITH_VALUE:
-        value = value_of(name)
-        target += [] if value is None else [name, str(value)]
-    scope = write.repeat_option("--topic", map(str, selected or ())) or ["--all-topics"]
-    if options.from_file:
-        target, scope = ["--from-file", options.from_file], []
-    groups = write.repeat_option("--group", ids)
-    return write.kafka_command(
-        options, "--reset-offsets", *groups, *scope, *target, "--execute"
-    )
 
 
 RESET: Final = Command(
@@ -198,17 +172,9 @@ async def plan_clone_offsets(run: Run) -> PlannedChange:
         raise SettingError("SOURCE and DESTINATION must be two different groups")
     topics = selection.read_topics(options)
     planned = await ops.plan_clone(run.admin, source, destination, topics)
-    scope = write.repeat_option("--topic", topics) or ["--all-topics"]
-    export = ("--reset-offsets", "--group", source, *scope, "--to-current")
-    load = ("--reset-offsets", "--group", destination, "--from-file")
     return PlannedChange(
         (planned,),
         summary="" if planned.error else f"{destination} gets the offsets of {source}",
-        kafka_commands=(
-            write.kafka_command(options, *export, "--dry-run", "--export")
-            + " > offsets.csv",
-            write.kafka_command(options, *load, "offsets.csv", "--execute"),
-        ),
     )
 
 

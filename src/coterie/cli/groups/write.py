@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -31,13 +30,10 @@ from coterie.files import user_directory
 
 PlanFunction: TypeAlias = "Callable[[command.Run], Awaitable[PlannedChange]]"
 
-_KAFKA_SCRIPT: Final = "kafka-consumer-groups.sh"
-
 
 def add_write_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that writes to groups."""
-    group = command.add_execute_options(parser)
-    add = group.add_argument
+    add = command.add_execute_options(parser).add_argument
     add(
         "--force",
         action="store_true",
@@ -48,16 +44,6 @@ def add_write_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="directory of the snapshots that `coterie groups undo` restores "
         "(default: coterie/snapshots in $XDG_STATE_HOME, or in ~/.local/state)",
-    )
-    add_kafka_option(group)
-
-
-def add_kafka_option(parser: argparse._ActionsContainer) -> None:
-    """Declare --print-kafka-command."""
-    parser.add_argument(
-        "--print-kafka-command",
-        action="store_true",
-        help="also print the equivalent kafka-consumer-groups.sh command",
     )
 
 
@@ -173,14 +159,3 @@ def snapshot_directory(options: argparse.Namespace) -> Path:
         return Path(options.snapshots)
     state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
     return state / "coterie" / "snapshots"
-
-
-def kafka_command(options: argparse.Namespace, *arguments: str) -> str:
-    """Return a command line of kafka-consumer-groups.sh, quoted for a shell."""
-    bootstrap = options.bootstrap_server or "HOST:PORT"
-    return shlex.join([_KAFKA_SCRIPT, "--bootstrap-server", bootstrap, *arguments])
-
-
-def repeat_option(option: str, values: Iterable[str]) -> list[str]:
-    """Return the arguments that give an option once for each value."""
-    return [word for value in values for word in (option, value)]
