@@ -22,8 +22,6 @@ from coterie.client.admin.configs import (
 )
 from coterie.client.admin.features import (
     ClusterFeatures as ClusterFeatures,
-    FeatureChange as FeatureChange,
-    FeatureUpdate as FeatureUpdate,
     Features as Features,
     LevelRange as LevelRange,
 )

@@ -68,7 +68,6 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
-    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -162,7 +161,6 @@ IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
-    ApiKey.UPDATE_FEATURES: Versions(0, 2),
     ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
     ApiKey.SHARE_FETCH: Versions(1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),

@@ -8,38 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
-from coterie.client.admin.calls import broker_timeout_ms, call_controller
 from coterie.client.admin.family import Family, SyncFamily, blocking
-from coterie.client.admin.results import Results, api_error, results_of
-from coterie.errors import CoterieError
+from coterie.client.admin.results import api_error
 from coterie.wire import messages as m
-from coterie.wire.schema import VERSION_MAX, Versions
+from coterie.wire.schema import Versions
 
 _FEATURES: Final = Versions(3, 4)
 """The versions of ApiVersions with features that the client sends."""
-_KINDS_SINCE: Final = 1
-
-
-class FeatureChange(IntEnum):
-    """The kind of a change of a feature's level, with the protocol's numbers."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    """Refused when it would lose metadata (KIP-778)."""
-    UNSAFE_DOWNGRADE = 3
-    """Metadata may be lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureUpdate:
-    """The level that a feature gets."""
-
-    level: int
-    """0 removes the finalized level."""
-    change: FeatureChange = FeatureChange.UPGRADE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,55 +71,8 @@ class Features(Family):
             epoch if epoch >= 0 else None,
         )
 
-    async def update(
-        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
-    ) -> Results[str, None]:
-        """Change the finalized levels of features, all or none since Kafka 4.0, or with
-        `validate_only` check the changes.
-
-        Raises as `Topics.create` does, and UnsupportedByBroker for brokers before Kafka
-        2.7, or before 3.3 with `validate_only` or an unsafe downgrade.
-        """
-        needs_kinds = validate_only or any(
-            each.change is FeatureChange.UNSAFE_DOWNGRADE for each in updates.values()
-        )
-        request = m.UpdateFeaturesRequest(
-            timeout_ms=broker_timeout_ms(self._cluster.options),
-            feature_updates=[
-                m.FeatureUpdateKey(
-                    feature=name,
-                    max_version_level=each.level,
-                    allow_downgrade=each.change is not FeatureChange.UPGRADE,
-                    upgrade_type=each.change,
-                )
-                for name, each in updates.items()
-            ],
-            validate_only=validate_only,
-        )
-        response = await call_controller(
-            self._cluster,
-            request,
-            m.UpdateFeaturesResponse,
-            lambda response: (response.error_code,),
-            wanted=Versions(_KINDS_SINCE if needs_kinds else 0, VERSION_MAX),
-        )
-        outcomes: dict[str, CoterieError | None] = dict.fromkeys(updates)
-        for each in response.results:
-            if each.error_code:
-                name = f"feature {each.feature}"
-                outcomes[each.feature] = api_error(
-                    each.error_code, name, each.error_message
-                )
-        if response.error_code:  # of all updates: since version 2 all or none succeed
-            for name in updates:
-                outcomes[name] = outcomes[name] or api_error(
-                    response.error_code, f"feature {name}", response.error_message
-                )
-        return results_of(updates, outcomes)
-
 
 class SyncFeatures(SyncFamily[Features]):
     """The blocking methods of `Features`."""
 
     describe = blocking(Features.describe)
-    update = blocking(Features.update)
