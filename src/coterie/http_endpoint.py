@@ -26,6 +26,8 @@ CONNECTIONS_MAX: Final = 64
 """The connections that a new one may replace, and as many that were admitted."""
 BACKLOG: Final = 64
 _PIECE_BYTES: Final = 262_144
+FETCH_TIMEOUT_S: Final = 5.0
+FETCHED_BYTES_MAX: Final = 16_777_216
 
 
 def is_loopback(host: str) -> bool:
@@ -39,6 +41,24 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def fetch_json(host: str, port: int, path: str) -> dict[str, Any]:
+    """Return the JSON object that another process serves at a path; it blocks.
+
+    Raises OSError, HTTPException, and ValueError for another content.
+    """
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection(host, port, timeout=FETCH_TIMEOUT_S)
+    try:
+        connection.request("GET", path)
+        content = json.loads(connection.getresponse().read(FETCHED_BYTES_MAX))
+    finally:
+        connection.close()
+    if not isinstance(content, dict):
+        raise ValueError(f"the response of {path} is not a JSON object")  # noqa: TRY004
+    return content
 
 
 class Body(NamedTuple):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
@@ -20,8 +18,6 @@ from coterie.errors import SettingError
 if TYPE_CHECKING:
     from coterie.broker.server.doctor import Finding
 
-_HTTP_TIMEOUT_S: Final = 5.0
-_HTTP_BYTES_MAX: Final = 65_536
 _DELAY_WARNING_MS: Final = 250.0
 _SKEW_WARNING_MS: Final = 5_000
 _STEP_WARNING_MS: Final = 1_000
@@ -131,7 +127,10 @@ def _check_cluster(options: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _check_health(options: argparse.Namespace) -> Iterator[Finding]:
+    from http.client import HTTPException
+
     from coterie.broker.server.doctor import Finding, Level
+    from coterie.http_endpoint import fetch_json
 
     if options.health is None:
         message = "not checked: no --health (the address of serve --metrics-port)"
@@ -139,7 +138,7 @@ def _check_health(options: argparse.Namespace) -> Iterator[Finding]:
         return
     host, port = options.health
     try:
-        health, ready = (_get(host, port, path) for path in ("/health", "/ready"))
+        health, ready = (fetch_json(host, port, path) for path in ("/health", "/ready"))
     except (OSError, HTTPException, ValueError) as error:
         yield Finding(
             Level.ERROR,
@@ -206,19 +205,6 @@ def judge_health(
         yield Finding(Level.WARNING, "clock", message, "restart the server")
     else:
         yield Finding(Level.OK, "clock", "the clocks of server and client agree")
-
-
-def _get(host: str, port: int, path: str) -> dict[str, Any]:
-    """Return the JSON object at a path. Raises OSError, HTTPException, ValueError."""
-    connection = HTTPConnection(host, port, timeout=_HTTP_TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        content = json.loads(connection.getresponse().read(_HTTP_BYTES_MAX))
-    finally:
-        connection.close()
-    if not isinstance(content, dict):
-        raise ValueError(f"the response of {path} is not a JSON object")  # noqa: TRY004
-    return content
 
 
 def _outcome(found: list[Finding]) -> Outcome:

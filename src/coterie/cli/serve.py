@@ -108,12 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Kafka release, for example 3.9, whose API versions and defaults to have, "
         "so that clients fall back as they do with it (docs/testing/act-as.md)",
     )
-    parser.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="format of log lines: text, or one JSON object for each line",
-    )
+    add_process_options(parser)
     parser.add_argument(
         "--audit-log",
         metavar="FILE",
@@ -149,6 +144,22 @@ def add_settings_options(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_process_options(parser: argparse._ActionsContainer) -> None:
+    """Declare --log-format and --loop; `configure_logging` and `run_loop` take them."""
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of log lines: text, or one JSON object for each line",
+    )
+    parser.add_argument(
+        "--loop",
+        choices=("auto", "asyncio", "uvloop"),
+        default="auto",
+        help="event loop; auto selects uvloop if it is installed",
+    )
+
+
 def _declare_additions(parser: argparse.ArgumentParser) -> None:
     """Declare what the server serves besides Kafka's protocol."""
     parser.add_argument(
@@ -173,12 +184,6 @@ def _declare_additions(parser: argparse.ArgumentParser) -> None:
         const=_DEFAULT_UI,
         help="also show the groups in a browser, read-only, at this address (default "
         f"{_DEFAULT_UI}), as coterie ui does; it needs a PLAINTEXT listener",
-    )
-    parser.add_argument(
-        "--loop",
-        choices=("auto", "asyncio", "uvloop"),
-        default="auto",
-        help="event loop; auto selects uvloop if it is installed",
     )
 
 

@@ -354,13 +354,6 @@ class Gateway:
             _LOGGER.warning("some writes took longer than %.0f s: released", DRAIN_S)
             self.ownership.lost()
 
-    async def ended(self) -> None:
-        """Wait until the node is no member any more, and not by `stop`.
-
-        Raises ApiError when upstream rejected the node for good.
-        """
-        await self.membership.ended()
-
     async def stop(self) -> None:
         """Give the shards to other nodes, then close all connections."""
         if self._is_stopped:
@@ -385,7 +378,7 @@ async def serve(plan: GatewayOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain; a second signal stops at once.
 
     `ready` is called with the address of coordination once clients can connect. Raises
-    the errors of `Gateway.start` and `Gateway.ended`.
+    the errors of `Gateway.start` and `NodeMembership.ended`.
     """
     stopped = asyncio.Event()
     with ExitStack() as handlers:
@@ -396,7 +389,7 @@ async def serve(plan: GatewayOptions, ready: Callable[[str], None]) -> None:
         tune_interpreter()
         ready(gateway.address)
         try:
-            await _unless(stopped, gateway.ended())
+            await _unless(stopped, gateway.membership.ended())
         finally:
             handlers.close()
             await gateway.stop()

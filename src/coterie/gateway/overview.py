@@ -7,9 +7,8 @@ far a node is with its shards only the node itself knows.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 
 from coterie.client import AdminClient
@@ -18,13 +17,12 @@ from coterie.gateway.node_protocol import read_assignment, read_metadata
 from coterie.gateway.options import group_of, topic_of
 from coterie.gateway.status import SCHEMA
 from coterie.gateway.view import FIRST_NODE_ID, NodeInfo
+from coterie.http_endpoint import fetch_json
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
 _STABLE: Final = "Stable"
 _POLL_S: Final = 0.2
-_HTTP_TIMEOUT_S: Final = 5.0
-_HTTP_BYTES_MAX: Final = 16_777_216
 
 
 class NodeOverview(NamedTuple):
@@ -148,7 +146,7 @@ async def _with_status(node: NodeOverview) -> NodeOverview:
         return node._replace(problem="it was started without --metrics-port")
     try:
         # A thread: http.client needs no further code, and nodes are few.
-        status = await asyncio.to_thread(_get, info.host, info.status_port)
+        status = await asyncio.to_thread(_fetch, info.host, info.status_port)
     except (OSError, HTTPException, ValueError) as error:
         where = f"{info.host}:{info.status_port}"
         return node._replace(problem=f"no status from {where}: {_reason(error)}")
@@ -161,14 +159,8 @@ def _reason(error: Exception) -> str:
     return (text or str(error) or type(error).__name__).lower()
 
 
-def _get(host: str, port: int) -> Mapping[str, Any]:
-    connection = HTTPConnection(host, port, timeout=_HTTP_TIMEOUT_S)
-    try:
-        connection.request("GET", "/status")
-        body = connection.getresponse().read(_HTTP_BYTES_MAX)
-    finally:
-        connection.close()
-    status = json.loads(body)
-    if not isinstance(status, dict) or status.get("schema") != SCHEMA:
+def _fetch(host: str, port: int) -> Mapping[str, Any]:
+    status = fetch_json(host, port, "/status")
+    if status.get("schema") != SCHEMA:
         raise ValueError("another program answers there")
     return status

@@ -13,7 +13,6 @@ from coterie.auth.acl import AclBindingFilter, Operation, PatternType, ResourceT
 from coterie.client import AdminClient, ConfigResource, NewTopic, TopicDescription
 from coterie.errors import (
     ApiError,
-    CoterieError,
     OperationRefused,
     SettingError,
     UnsupportedByBroker,
@@ -163,7 +162,7 @@ async def _check_release(admin: AdminClient) -> None:
 
 
 def _describe(plan: GatewayOptions, missing: list[MissingRight]) -> str:
-    user = _user(plan)
+    user = getattr(plan.client.sasl, "username", "NAME")
     lines = "".join(
         f"\n  coterie acls add --principal User:{user} {each.command} --execute"
         for each in missing
@@ -185,7 +184,7 @@ async def _check_topic(
         replicas = min(len(each.replicas) for each in topic.partitions)
         return [*_count_warnings(plan, topic), *replica_warnings(replicas, brokers)]
     error = described.errors[plan.topic]
-    if _is_refused(error):
+    if code_of(error) in _REFUSALS:
         # A refused Describe is answered like a refused Read or Write, which include it.
         missing += [
             MissingRight(operation, ResourceType.TOPIC, plan.topic)
@@ -226,7 +225,7 @@ async def _check_creation(
     error = created.errors.get(plan.topic)
     if error is None or code_of(error) is ErrorCode.TOPIC_ALREADY_EXISTS:
         return
-    if _is_refused(error):
+    if code_of(error) in _REFUSALS:
         missing.append(MissingRight(Operation.CREATE, ResourceType.TOPIC, plan.topic))
     elif code_of(error) is ErrorCode.INVALID_REPLICATION_FACTOR:
         raise SettingError(
@@ -250,7 +249,7 @@ async def _check_policy(
                 f"--config {_POLICY}=compact --execute --bootstrap-server "
                 f"{plan.bootstrap}"
             )
-    if (error := described.errors.get(resource)) is not None and _is_refused(error):
+    if code_of(described.errors.get(resource)) in _REFUSALS:
         missing.append(
             MissingRight(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.topic)
         )
@@ -263,7 +262,7 @@ async def _check_group(
     right = MissingRight(Operation.READ, ResourceType.GROUP, plan.group_id)
     group = described.values.get(plan.group_id)
     if group is None:
-        if _is_refused(described.errors[plan.group_id]):
+        if code_of(described.errors[plan.group_id]) in _REFUSALS:
             missing.append(right)
         return
     if group.members and group.protocol_type != PROTOCOL_TYPE:
@@ -324,7 +323,7 @@ async def _check_authorizer(
             "--authorizer own to decide here, or --authorizer none to allow everything"
         ) from None
     except ApiError as error:
-        if _is_refused(error):
+        if code_of(error) in _REFUSALS:
             missing.append(MissingRight(Operation.DESCRIBE, ResourceType.CLUSTER, ""))
         elif error.code is ErrorCode.SECURITY_DISABLED:
             return [
@@ -334,13 +333,3 @@ async def _check_authorizer(
         else:
             raise
     return []
-
-
-def _user(plan: GatewayOptions) -> str:
-    """Return the user of the gateway where its credentials name it."""
-    name: str = getattr(plan.client.sasl, "username", "NAME")
-    return name
-
-
-def _is_refused(error: CoterieError) -> bool:
-    return code_of(error) in _REFUSALS

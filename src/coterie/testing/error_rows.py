@@ -84,6 +84,11 @@ _FETCHED_OFFSETS: Final = Rows(
     values={"committed_offset": -1},
 )
 _RESOURCE: Final = "resource_type resource_name"
+_BY_INDEX: Final = Rows("partitions", "partitions", "partition_index")
+_ALL_BY_INDEX: Final = Rows("partitions", "partition_indexes", "partition_index=*")
+_BY_ID: Final = Rows("partition_result", "partitions", "partition_id=*")
+_TOPICS: Final = Rows("topics", "topics", "name")
+_TOPIC_PARTITIONS: Final = Rows("topics", "topics", "name", _BY_INDEX)
 
 ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
     ApiKey.PRODUCE: (
@@ -108,33 +113,12 @@ ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
             versions=Versions(4, 12),
         ),
     ),
-    ApiKey.LIST_OFFSETS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
+    ApiKey.LIST_OFFSETS: (_TOPIC_PARTITIONS,),
     # Metadata and DescribeTopicPartitions: an empty name instead of null.
     ApiKey.METADATA: (Rows("topics", "topics", _TOPIC),),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (Rows("topics", "topics", "name"),),
-    ApiKey.OFFSET_COMMIT: (
-        Rows(
-            "topics",
-            "topics",
-            _TOPIC,
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
-    ApiKey.TXN_OFFSET_COMMIT: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
-    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_TOPICS,),
+    ApiKey.OFFSET_COMMIT: (Rows("topics", "topics", _TOPIC, _BY_INDEX),),
+    ApiKey.TXN_OFFSET_COMMIT: (_TOPIC_PARTITIONS,),
     ApiKey.OFFSET_FETCH: (
         Rows(
             "topics",
@@ -156,7 +140,7 @@ ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
     ApiKey.DESCRIBE_GROUPS: (Rows("groups", "groups", "group_id=*"),),
     ApiKey.DELETE_GROUPS: (Rows("results", "groups_names", "group_id=*"),),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (Rows("groups", "group_ids", "group_id=*"),),
-    ApiKey.CREATE_TOPICS: (Rows("topics", "topics", "name"),),
+    ApiKey.CREATE_TOPICS: (_TOPICS,),
     ApiKey.DELETE_TOPICS: (
         Rows("responses", "topics", _TOPIC, versions=Versions(6, VERSION_MAX)),
         Rows("responses", "topic_names", "name=*", versions=Versions(1, 5)),
@@ -198,24 +182,14 @@ ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
             "replica_election_results",
             "topic_partitions",
             "topic",
-            Rows("partition_result", "partitions", "partition_id=*"),
+            _BY_ID,
         ),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
-        Rows(
-            "responses",
-            "topics",
-            "name",
-            Rows("partitions", "partitions", "partition_index"),
-        ),
+        Rows("responses", "topics", "name", _BY_INDEX),
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partition_indexes", "partition_index=*"),
-        ),
+        Rows("topics", "topics", "name", _ALL_BY_INDEX),
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: (
         Rows(
@@ -227,14 +201,7 @@ ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
     ),
     # Kafka names no user in these rows.
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (Rows("results", "users", ""),),
-    ApiKey.DESCRIBE_PRODUCERS: (
-        Rows(
-            "topics",
-            "topics",
-            "name",
-            Rows("partitions", "partition_indexes", "partition_index=*"),
-        ),
-    ),
+    ApiKey.DESCRIBE_PRODUCERS: (Rows("topics", "topics", "name", _ALL_BY_INDEX),),
     ApiKey.DESCRIBE_TRANSACTIONS: (
         Rows("transaction_states", "transactional_ids", "transactional_id=*"),
     ),
@@ -273,8 +240,6 @@ _OFFSETS_OF_TOPICS: Final = _codes(
     "UNKNOWN_TOPIC_OR_PARTITION",
     "UNKNOWN_TOPIC_ID",
 )
-_ELECTED: Final = Rows("partition_result", "partitions", "partition_id=*")
-_BY_INDEX: Final = Rows("partitions", "partitions", "partition_index")
 
 _IN_ROWS: Final[Mapping[ApiKey, tuple[_InRows, ...]]] = {
     ApiKey.FETCH: (
@@ -350,7 +315,7 @@ _IN_ROWS: Final[Mapping[ApiKey, tuple[_InRows, ...]]] = {
                 "UNKNOWN_TOPIC_OR_PARTITION",
                 "GROUP_SUBSCRIBED_TO_TOPIC",
             ),
-            Rows("topics", "topics", "name", _BY_INDEX),
+            _TOPIC_PARTITIONS,
         ),
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: (
@@ -373,7 +338,7 @@ _IN_ROWS: Final[Mapping[ApiKey, tuple[_InRows, ...]]] = {
                 "ELIGIBLE_LEADERS_NOT_AVAILABLE",
                 "ELECTION_NOT_NEEDED",
             ),
-            Rows("replica_election_results", "topic_partitions", "topic", _ELECTED),
+            Rows("replica_election_results", "topic_partitions", "topic", _BY_ID),
         ),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (

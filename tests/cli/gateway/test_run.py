@@ -69,8 +69,14 @@ def test_the_cluster_must_be_named() -> None:
     [
         ("--name a/b", "'a/b' is not a name"),
         ("--node ''", "is not a name"),
-        ("--partitions 0", "'0' is not a number from 1 to 10000"),
-        ("--replication-factor x", "'x' is not a number from 1 to 32767"),
+        (
+            "--partitions 0",
+            "'0' is not a number of partitions; use a whole number from 1 to 10000",
+        ),
+        (
+            "--replication-factor x",
+            "'x' is not a number of replicas; use a whole number from 1 to 32767",
+        ),
         ("--session-timeout 10", "is not a duration in milliseconds"),
         ("--authorizer upstreams", "invalid choice"),
         ("--mirror 0", "is not a duration in seconds"),

@@ -91,18 +91,6 @@ def compact(
     return survey.end
 
 
-def run_steps(steps: Steps[T]) -> T:
-    """Run all steps in this thread; return the result."""
-    result: Any = None
-    while True:
-        try:
-            work = steps.send(result)
-        except StopIteration as ended:
-            value: T = ended.value
-            return value
-        result = None if work is None else work()
-
-
 def _up_to(
     log: Log, partition: LogPartition, start: LogOffset, end: LogOffset
 ) -> Iterator[tuple[BatchHeader, bytes]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
 from typing import Final
 
 from coterie.cli.connect import add_connection_options
@@ -37,16 +36,3 @@ def gateway_name(text: str) -> str:
             "and '-'"
         )
     return text
-
-
-def number_to(most: int) -> Callable[[str], int]:
-    """Return a function for argparse that parses a number from 1."""
-
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from 1 to {most}"
-            )
-        return int(text)
-
-    return parse

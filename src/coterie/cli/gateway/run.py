@@ -6,19 +6,19 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie import client
 from coterie.cli.command import Command
 from coterie.cli.connect import read_target
-from coterie.cli.durations import whole_duration_of
+from coterie.cli.durations import whole_duration_of, whole_number
 from coterie.cli.gateway.options import (
     add_upstream_options,
     gateway_name,
-    number_to,
 )
 from coterie.cli.serve import (
+    add_process_options,
+    add_settings_options,
     configure_logging,
     parse_advertised,
     parse_listener,
@@ -130,14 +130,14 @@ def _declare_state(parser: argparse.ArgumentParser) -> None:
     add(
         "--partitions",
         metavar="N",
-        type=number_to(_SHARDS_MAX),
+        type=whole_number("a number of partitions", most=_SHARDS_MAX),
         default=50,
         help="partitions of __coterie_NAME when it is created (default 50)",
     )
     add(
         "--replication-factor",
         metavar="N",
-        type=number_to(_REPLICAS_MAX),
+        type=whole_number("a number of replicas", most=_REPLICAS_MAX),
         default=-1,
         help="replicas of __coterie_NAME when it is created (default: 3, or one for "
         "each broker of a smaller cluster)",
@@ -165,35 +165,15 @@ def _declare_state(parser: argparse.ArgumentParser) -> None:
 
 def _declare_process(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("process")
-    add = group.add_argument
-    add("--config", metavar="FILE", type=Path, help="TOML file of settings")
-    add(
-        "--set",
-        metavar="NAME=VALUE",
-        dest="assignments",
-        action="append",
-        default=[],
-        help="one setting; may be repeated, and overrides the file",
-    )
-    add(
+    add_settings_options(group)
+    group.add_argument(
         "--metrics-port",
         metavar="PORT",
         type=parse_port,
         help="port of /metrics for Prometheus, and of /health, /ready and /status; 0 "
         "selects a free port",
     )
-    add(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="format of log lines: text, or one JSON object for each line",
-    )
-    add(
-        "--loop",
-        choices=("auto", "asyncio", "uvloop"),
-        default="auto",
-        help="event loop; auto selects uvloop if it is installed",
-    )
+    add_process_options(group)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, Run, add_output_options, on_cluster
-from coterie.cli.durations import duration_of
+from coterie.cli.durations import duration_of, whole_number
 from coterie.cli.gateway.options import (
     NODES_MAX,
     add_upstream_options,
     gateway_name,
-    number_to,
 )
 from coterie.cli.output.outcome import (
     Column,
@@ -47,7 +46,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add(
         "--nodes",
         metavar="N",
-        type=number_to(NODES_MAX),
+        type=whole_number("a number of nodes", most=NODES_MAX),
         default=0,
         help="fail while fewer nodes than these are alive (default: one will do)",
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie import operations as ops
 from coterie.cli.connect import add_connection_options, read_portable_settings
+from coterie.cli.durations import whole_number
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
@@ -201,6 +202,9 @@ TIME_HELP: Final = (
 )
 
 
+_COUNT: Final = whole_number("a number of rows", least=0, most=2**63 - 1)
+
+
 def add_limit_option(
     parser: argparse._ActionsContainer, default: int | None, noun: str = "rows"
 ) -> None:
@@ -208,20 +212,11 @@ def add_limit_option(
     shown = "all" if default is None else str(default)
     parser.add_argument(
         "--limit",
-        type=lambda text: whole_number(text) or None,
+        type=lambda text: _COUNT(text) or None,
         default=default,
         metavar="N",
         help=f"maximum number of {noun}, 0 for all (default {shown})",
     )
-
-
-def whole_number(text: str) -> int:
-    """Parse a number from 0 on for argparse."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number; expected 0 or more"
-        )
-    return int(text)
 
 
 def read_as_of(text: str) -> int | datetime:

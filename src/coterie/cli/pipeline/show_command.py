@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
+from coterie.cli.durations import whole_number
 from coterie.cli.pipeline.options import (
     TIME_HELP,
     add_as_of_option,
     add_lake_option,
     add_limit_option,
     skip_pandas,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "partition": {
         "action": "append",
-        "type": whole_number,
+        "type": whole_number("a partition", least=0),
         "metavar": "N",
         "help": "only this partition; may be repeated",
     },

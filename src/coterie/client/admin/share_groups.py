@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from coterie.client.admin import group_offsets, groups, results
 from coterie.client.admin.family import Family, SyncFamily, blocking
@@ -116,9 +116,6 @@ class ShareGroupOffsets(results.Partial[TopicPartition]):
             },
             self.errors,
         )
-
-
-Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
 
 
 class ShareGroups(Family):

@@ -12,7 +12,6 @@ from coterie.broker import (
     Append,
     Log,
     LogPartition,
-    Operation,
     StagedWrite,
     StoredPartition,
 )
@@ -65,8 +64,3 @@ class ShardLog(Log):
         first = self._part.next_offset
         self._part.next_offset += count
         return first
-
-    def _staged_write(
-        self, operations: list[Operation], size_bytes: int
-    ) -> StagedWrite:
-        return StagedWrite(operations, size_bytes)

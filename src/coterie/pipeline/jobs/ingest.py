@@ -32,7 +32,6 @@ from coterie.pipeline.sources.source import Head, OffsetRange, Source
 from coterie.pipeline.tables.all_tables import TABLES, of_layer
 from coterie.pipeline.tables.ingested import (
     LOG_GAPS,
-    PARTITION_END_SAMPLES,
     QUARANTINE,
     RECORDS,
 )
@@ -47,7 +46,6 @@ INGESTED_TABLES: Final = tuple(
 """The tables that tasks write."""
 _REPORT_SCHEMA: Final = "report binary"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SAMPLES: Final = PARTITION_END_SAMPLES.name
 
 
 # Steps, run by the driver.

@@ -24,7 +24,6 @@ from coterie.pipeline.report.texts import (
 )
 
 Row: TypeAlias = dict[str, Any]
-TOPICS_MAX: Final = 60
 LIST_MAX: Final = 40
 """Groups in the lists of expiring offsets and of stale groups."""
 USERS_MAX: Final = COLOURS - 1
