@@ -241,27 +241,30 @@ _OFFSETS_OF_TOPICS: Final = _codes(
     "UNKNOWN_TOPIC_ID",
 )
 
+_OF_FETCHED: Final = _codes(
+    "UNKNOWN_SERVER_ERROR",
+    "OFFSET_OUT_OF_RANGE",
+    "CORRUPT_MESSAGE",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REPLICA_NOT_AVAILABLE",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "KAFKA_STORAGE_ERROR",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNSUPPORTED_COMPRESSION_TYPE",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_ID",
+    "INCONSISTENT_TOPIC_ID",
+    "OFFSET_MOVED_TO_TIERED_STORAGE",
+)
+"""The codes of one partition in a Fetch response."""
+
 _IN_ROWS: Final[Mapping[ApiKey, tuple[_InRows, ...]]] = {
     ApiKey.FETCH: (
         _InRows(
-            _codes(
-                "UNKNOWN_SERVER_ERROR",
-                "OFFSET_OUT_OF_RANGE",
-                "CORRUPT_MESSAGE",
-                "UNKNOWN_TOPIC_OR_PARTITION",
-                "LEADER_NOT_AVAILABLE",
-                "NOT_LEADER_OR_FOLLOWER",
-                "REPLICA_NOT_AVAILABLE",
-                "TOPIC_AUTHORIZATION_FAILED",
-                "KAFKA_STORAGE_ERROR",
-                "FENCED_LEADER_EPOCH",
-                "UNKNOWN_LEADER_EPOCH",
-                "UNSUPPORTED_COMPRESSION_TYPE",
-                "OFFSET_NOT_AVAILABLE",
-                "UNKNOWN_TOPIC_ID",
-                "INCONSISTENT_TOPIC_ID",
-                "OFFSET_MOVED_TO_TIERED_STORAGE",
-            ),
+            _OF_FETCHED,
             Rows("responses", "topics", "topic topic_id", _FETCHED_PARTITIONS),
         ),
     ),
@@ -393,21 +396,14 @@ def shape_of(key: ApiKey, version: int, code: ErrorCode) -> Shape:
     return Shape(is_top=True, rows=rows)
 
 
-OF_ONE_TOPIC: Final = _codes(
-    "OFFSET_OUT_OF_RANGE",
-    "CORRUPT_MESSAGE",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_OR_FOLLOWER",
+OF_ONE_TOPIC: Final = _OF_FETCHED - _codes("UNKNOWN_SERVER_ERROR") | _codes(
     "REQUEST_TIMED_OUT",
-    "REPLICA_NOT_AVAILABLE",
     "MESSAGE_TOO_LARGE",
     "OFFSET_METADATA_TOO_LARGE",
     "INVALID_TOPIC_EXCEPTION",
     "RECORD_LIST_TOO_LARGE",
     "NOT_ENOUGH_REPLICAS",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    "TOPIC_AUTHORIZATION_FAILED",
     "INVALID_TIMESTAMP",
     "TOPIC_ALREADY_EXISTS",
     "INVALID_PARTITIONS",
@@ -419,25 +415,17 @@ OF_ONE_TOPIC: Final = _codes(
     "DUPLICATE_SEQUENCE_NUMBER",
     "INVALID_PRODUCER_EPOCH",
     "UNKNOWN_PRODUCER_ID",
-    "KAFKA_STORAGE_ERROR",
     "REASSIGNMENT_IN_PROGRESS",
     "NO_REASSIGNMENT_IN_PROGRESS",
     "LISTENER_NOT_FOUND",
     "TOPIC_DELETION_DISABLED",
-    "FENCED_LEADER_EPOCH",
-    "UNKNOWN_LEADER_EPOCH",
-    "UNSUPPORTED_COMPRESSION_TYPE",
-    "OFFSET_NOT_AVAILABLE",
     "PREFERRED_LEADER_NOT_AVAILABLE",
     "ELIGIBLE_LEADERS_NOT_AVAILABLE",
     "ELECTION_NOT_NEEDED",
     "UNSTABLE_OFFSET_COMMIT",
     "GROUP_SUBSCRIBED_TO_TOPIC",
     "INVALID_RECORD",
-    "UNKNOWN_TOPIC_ID",
-    "INCONSISTENT_TOPIC_ID",
     "THROTTLING_QUOTA_EXCEEDED",
-    "OFFSET_MOVED_TO_TIERED_STORAGE",
 )
 """The codes that a broker gives to one topic or partition of a request. Others, such as
 NOT_COORDINATOR in OffsetCommit, stand in the rows of all topics."""

@@ -200,7 +200,6 @@ def test_a_topic_that_does_not_exist_is_an_error(
         ("--key k --key-separator :", "use either --key or --key-separator"),
         ("--format jsonl --base64", "are not for JSON lines"),
         ("--format whole --key-separator :", "is for --format lines"),
-        ("--ignore-partitions", "is for --format jsonl"),
         ("--header h", "'h' is not NAME=VALUE"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -219,6 +220,17 @@ def sort_items(items: Iterable[Item], key: str) -> list[Item]:
         return value is None, 0, str(value)
 
     return sorted(items, key=rank)
+
+
+def show_time_ms(value: Json) -> str:
+    """Return a time in ms since 1970 in ISO 8601, or as a number if no date has it."""
+    if not isinstance(value, int):
+        return MISSING
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+    except OverflowError:
+        return str(value)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def show_value(value: Json) -> str:

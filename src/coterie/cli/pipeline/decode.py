@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +23,7 @@ from coterie.cli.output.outcome import (
     Role,
     printable,
     show_error,
+    show_time_ms,
     show_value,
 )
 from coterie.errors import SettingError
@@ -49,7 +49,6 @@ exit codes: 0 all decoded, 1 a file, batch or record is unreadable, 2 usage erro
 """
 _SHORT: Final = 100
 """The number of characters of a value in a table; --wide shows all."""
-_LATEST_MS: Final = 253_402_300_799_999
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +124,7 @@ def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
         Column("producer_id", "PRODUCER", is_wide=True),
         Column("is_transactional", "TRANSACTION", is_wide=True),
         Column("offset", "OFFSET"),
-        Column("timestamp_ms", "TIME", show=_time, drop=3),
+        Column("timestamp_ms", "TIME", show=show_time_ms, drop=3),
         Column("kind", "TYPE"),
         Column("key", "KEY", role=Role.TEXT),
         Column("value", "VALUE", show=show, role=Role.TEXT),
@@ -141,7 +140,7 @@ def _batch_columns() -> tuple[Column, ...]:
         Column("base_offset", "FIRST"),
         Column("last_offset", "LAST"),
         Column("records", "RECORDS"),
-        Column("max_timestamp_ms", "NEWEST", show=_time),
+        Column("max_timestamp_ms", "NEWEST", show=show_time_ms),
         Column("codec", "CODEC", drop=1),
         Column("leader_epoch", "EPOCH", drop=2),
         Column("producer_id", "PRODUCER", drop=3),
@@ -157,16 +156,6 @@ def _batch_columns() -> tuple[Column, ...]:
 def _short(value: Json) -> str:
     text = show_value(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
-
-
-def _time(value: Json) -> str:
-    """Format a time in ISO 8601, or as a number if it is out of range."""
-    if not isinstance(value, int):
-        return "-"
-    if not 0 <= value <= _LATEST_MS:
-        return str(value)
-    at = datetime.fromtimestamp(value / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 DECODE: Final = Command(

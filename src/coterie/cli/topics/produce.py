@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from coterie import client
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.durations import whole_number
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import write_message
 from coterie.cli.topics.record_items import read_base64, read_json_line
@@ -53,14 +54,9 @@ def _declare_produce(parser: argparse.ArgumentParser) -> None:
     add(
         "--partition",
         metavar="N",
-        type=_partition,
+        type=whole_number("a partition", least=0),
         help="partition of every record (default: by key, as Kafka's Java producer; "
         "records without a key stay together for a while)",
-    )
-    add(
-        "--ignore-partitions",
-        action="store_true",
-        help="choose partitions by key, not those of JSON lines",
     )
     group = parser.add_argument_group("producer")
     add = group.add_argument
@@ -78,12 +74,6 @@ def _declare_produce(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _partition(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a partition")
-    return int(text)
-
-
 class Template(NamedTuple):
     """What every record of a run has, and how lines become records."""
 
@@ -94,7 +84,6 @@ class Template(NamedTuple):
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     partition: int | None
-    has_own_partitions: bool
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Template:
@@ -111,10 +100,6 @@ class Template(NamedTuple):
                 "--base64 and --null-value are not for JSON lines, which have "
                 '"value_encoding": "base64" and null'
             )
-        if options.ignore_partitions and (options.partition is not None or not is_json):
-            raise SettingError(
-                "--ignore-partitions is for --format jsonl without --partition"
-            )
         return cls(
             options.format,
             _optional_bytes(options.key_separator),
@@ -123,18 +108,18 @@ class Template(NamedTuple):
             _optional_bytes(options.key),
             tuple(map(_read_header, options.headers or ())),
             options.partition,
-            is_json and not options.ignore_partitions,
         )
 
     def record(self, line: bytes) -> client.NewRecord:
         """Return the record of a line, or of the whole input. Raises SettingError."""
         if self.form == _JSON_LINES:
             record = read_json_line(line)
-            own = record.partition if self.has_own_partitions else None
             return record._replace(
                 key=record.key if self.key is None else self.key,
                 headers=(*record.headers, *self.headers),
-                partition=own if self.partition is None else self.partition,
+                partition=record.partition
+                if self.partition is None
+                else self.partition,
             )
         key: bytes | None = self.key
         value: bytes | None = line

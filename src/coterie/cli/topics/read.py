@@ -6,13 +6,13 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from coterie import client
 from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
+from coterie.cli.durations import whole_number
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import check_columns, render, stderr_lines, write
 from coterie.cli.output.tables import is_utf8
@@ -32,7 +32,8 @@ _TABLES: Final = ("table", "wide", "md")
 _COLLECTED_MAX: Final = 1_000
 """The default of --limit for the other formats."""
 _WRITTEN_TOGETHER: Final = 1_000
-_VALUE_BYTES_MAX: Final = 200
+_VALUE_MAX: Final = 200
+"""The longest part of a key or value that tables show; other formats have all."""
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
@@ -69,27 +70,18 @@ def _declare_read(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="partition, may be repeated (default: all)",
     )
-    add("--limit", metavar="N", type=_count, help="number of records to read")
+    add(
+        "--limit",
+        metavar="N",
+        type=whole_number("a limit", most=2**62),
+        help="number of records to read",
+    )
     add("--follow", action="store_true", help="wait for further records until Ctrl-C")
     add(
         "--read-committed",
         action="store_true",
         help="without records of aborted and open transactions",
     )
-    add(
-        "--max-value-bytes",
-        metavar="N",
-        type=_count,
-        default=_VALUE_BYTES_MAX,
-        help="longest part of a key or value that tables show "
-        f"(default {_VALUE_BYTES_MAX}); other formats have all of it",
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**62:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
 
 
 class Start(NamedTuple):
@@ -323,11 +315,10 @@ class _Printer:
 
     def _clipped(self, item: out.Item) -> out.Item:
         """Return an item without the ends of long texts."""
-        size = self._run.options.max_value_bytes
         return {
             **item,
-            "key": _clipped(item["key"], item["key_encoding"], size),
-            "value": _clipped(item["value"], item["value_encoding"], size),
+            "key": _clipped(item["key"], item["key_encoding"]),
+            "value": _clipped(item["value"], item["value_encoding"]),
         }
 
     def _write(self, items: Sequence[out.Item]) -> None:
@@ -379,7 +370,7 @@ def _outcome(items: tuple[out.Item, ...]) -> out.Outcome:
             out.Column("topic", "TOPIC", is_wide=True, role=out.Role.IDENTITY),
             out.Column("partition", "PARTITION", role=out.Role.IDENTITY),
             out.Column("offset", "OFFSET", role=out.Role.IDENTITY),
-            out.Column("timestamp_ms", "TIME", show=_show_time, drop=2),
+            out.Column("timestamp_ms", "TIME", show=out.show_time_ms, drop=2),
             out.Column("key", "KEY", role=out.Role.TEXT),
             out.Column("value", "VALUE", show=_show_value, role=out.Role.TEXT),
             out.Column(
@@ -407,25 +398,15 @@ def _with_coordinator_record(item: out.Item, record: client.LogRecord) -> out.It
     return {**item, **texts, **dict.fromkeys(("key_encoding", "value_encoding"), UTF_8)}
 
 
-def _clipped(text: out.Json, encoding: out.Json, size: int) -> out.Json:
+def _clipped(text: out.Json, encoding: out.Json) -> out.Json:
     """Return a text of a table: without its end when it is long, with a prefix when it
     is base64."""
     if not isinstance(text, str):
         return text
     prefix = f"{BASE64}:" if encoding == BASE64 else ""
-    if len(text) <= size:
+    if len(text) <= _VALUE_MAX:
         return prefix + text
-    return f"{prefix}{text[:size]}... ({len(text)} characters)"
-
-
-def _show_time(value: out.Json) -> str:
-    if not isinstance(value, int):
-        return "-"
-    try:
-        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
-    except OverflowError:
-        return str(value)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{prefix}{text[:_VALUE_MAX]}... ({len(text)} characters)"
 
 
 def _show_value(value: out.Json) -> str:
