@@ -6,9 +6,9 @@ readers of dumps do not need them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
-from coterie.broker.log.compaction import compact, run_steps
+from coterie.broker.log.compaction import Steps, compact
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.types import OFFSETS_TOPIC
@@ -58,7 +58,7 @@ def compacted_batches(source: Path, now_ms: int) -> list[tuple[int, bytes]]:
     log.flush()
     end = log.bounds(partition).flushed_offset
     before_ms = now_ms - _DELETE_RETENTION_MS
-    run_steps(compact(log, partition, start=0, end=end, tombstones_before_ms=before_ms))
+    _run(compact(log, partition, start=0, end=end, tombstones_before_ms=before_ms))
     log.flush()
     batches = log.read(partition, 0, _READ_BYTES_MAX) if end else []
     return [
@@ -66,3 +66,14 @@ def compacted_batches(source: Path, now_ms: int) -> list[tuple[int, bytes]]:
         for batch in batches
         for header, each in split_batches(batch)
     ]
+
+
+def _run(steps: Steps[Any]) -> None:
+    """Run all steps of a compaction in this thread."""
+    result: Any = None
+    try:
+        while True:
+            work = steps.send(result)
+            result = None if work is None else work()
+    except StopIteration:
+        return

@@ -67,7 +67,7 @@ def _run(words: Sequence[str]) -> int:
             return int(called.load()(words[len(called.words) :]))
         return int(options.run(options))
     except CoterieError as error:
-        from coterie.cli.output.outcome import printable
+        from coterie.display import printable
 
         # A message may have a name that was chosen elsewhere.
         lines = map(printable, str(error).split("\n"))

@@ -18,11 +18,11 @@ from coterie.cli.command import run_on_cluster
 from coterie.cli.groups import watch as watch_module
 from coterie.cli.groups.watch import watch
 from coterie.cli.output import emit
-from coterie.cli.output.tables import cells
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.client.admin.groups import GroupDescription
 from coterie.client.admin.results import Results
+from coterie.display import cells
 from coterie.errors import ApiError, ConnectionLost, SettingError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode

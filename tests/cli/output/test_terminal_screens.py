@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from coterie.cli.output import emit
-from coterie.cli.output.tables import cells
 from coterie.client.admin.groups import GroupState, GroupType, MemberDescription
+from coterie.display import cells
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode

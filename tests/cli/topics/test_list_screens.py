@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from coterie.cli.main import main
-from coterie.cli.output.tables import cells
+from coterie.display import cells
 from tests.cli.output.test_terminal_screens import SCREENS, WIDTHS, Terminal
 from tests.cli.server_shell import ServerShell
 

@@ -15,7 +15,7 @@ from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
 from coterie.cli.durations import whole_duration_of
 from coterie.cli.groups.selection import add_selection_options, read_selection
-from coterie.cli.output.outcome import printable
+from coterie.display import printable
 from coterie.operations import exporter
 from coterie.portable_os import STOP_SIGNALS, handle_signals
 

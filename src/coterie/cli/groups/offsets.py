@@ -15,6 +15,7 @@ from coterie.cli.groups.change_rows import PlannedChange
 from coterie.cli.output import emit
 from coterie.cli.output import outcome as out
 from coterie.cli.output.structured import safe_json
+from coterie.display import printable
 from coterie.errors import ApiError, CoterieError, SettingError
 from coterie.types import GroupId, LogOffset, TopicPartition
 
@@ -158,7 +159,7 @@ async def export_offsets(run: Run) -> out.Outcome:
         emit.write(stdout, [safe_json(data.decode(), stdout.encoding)])
     elif stdout.isatty():
         emit.write(
-            stdout, (f"{out.printable(line)}\n" for line in data.decode().splitlines())
+            stdout, (f"{printable(line)}\n" for line in data.decode().splitlines())
         )
     else:
         emit.write(stdout, [data.decode()])

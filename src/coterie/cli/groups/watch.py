@@ -20,8 +20,8 @@ from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.cli.output import emit, terminal
 from coterie.cli.output import outcome as out
 from coterie.cli.output.emit import ProgressBar
-from coterie.cli.output.tables import cells
 from coterie.cli.output.terminal import RED, folded, has_escapes
+from coterie.display import cells, printable
 from coterie.errors import CoterieError, SettingError
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ async def _append(run: Run) -> out.Exit:
         run.progress.clear()
         is_open = emit.write(run.io.stdout, emit.render(outcome, run.options, run.io))
         lines = emit.stderr_lines(outcome)
-        emit.write(run.io.stderr, [f"{out.printable(line)}\n" for line in lines])
+        emit.write(run.io.stderr, [f"{printable(line)}\n" for line in lines])
         if number == run.options.count or not is_open:
             break
         await asyncio.sleep(run.options.interval)
@@ -179,7 +179,7 @@ class _Redrawn:
         ]
         notes = terminal.left_out_note(table.left_out, width)[:1]
         for note in emit.stderr_lines(self._shown):
-            notes += terminal.wrapped(out.printable(note), width)
+            notes += terminal.wrapped(printable(note), width)
         space = height - 1 - len(lines) - len(header)
         notes = notes[: min(_NOTES_MAX, max(0, space - _NOTES_MAX))]
         space -= len(notes)
@@ -211,7 +211,7 @@ class _Redrawn:
                 if measured_at
                 else "no measurement yet"
             )
-            return _cut(out.printable(f"{since} ({reason})"), width)[0], RED
+            return _cut(printable(f"{since} ({reason})"), width)[0], RED
         measured = (
             f"measured at {measured_at:%H:%M:%S}" if measured_at else "measuring ..."
         )

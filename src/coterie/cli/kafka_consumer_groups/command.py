@@ -26,7 +26,7 @@ from coterie.cli.kafka_consumer_groups.report import (
 )
 from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
 from coterie.cli.output.emit import write
-from coterie.cli.output.outcome import printable
+from coterie.display import printable
 from coterie.errors import CoterieError, SettingError
 from coterie.java import re2j_description
 

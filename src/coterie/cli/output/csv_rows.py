@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Final
 
-from coterie.cli.output.outcome import Json, Outcome, printable
+from coterie.cli.output.outcome import Json, Outcome
+from coterie.display import printable
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")

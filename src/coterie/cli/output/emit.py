@@ -19,6 +19,7 @@ from typing import Final, TextIO
 
 from coterie.cli.output import outcome as out
 from coterie.cli.output.tables import encodable, text_table
+from coterie.display import printable
 from coterie.errors import OutputError, SettingError
 
 _PIECES_PER_WRITE: Final = 1_000
@@ -55,7 +56,7 @@ def emit(
     """Write the outcome in the format of `options.output`; return the exit code."""
     io = io or CommandIO()
     write(io.stdout, render(outcome, options, io))
-    write(io.stderr, [f"{out.printable(line)}\n" for line in stderr_lines(outcome)])
+    write(io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
     return int(outcome.exit_code)
 
 
@@ -229,7 +230,7 @@ def _join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 
 def write_message(io: CommandIO, sentence: str) -> None:
     """Write a sentence to stderr at once."""
-    write(io.stderr, [f"{out.printable(sentence)}\n"])
+    write(io.stderr, [f"{printable(sentence)}\n"])
 
 
 def is_interactive(io: CommandIO) -> bool:
@@ -247,7 +248,7 @@ def confirm(
     """
     columns = visible_columns(preview, options)
     write(io.stderr, table_text(columns, preview.items, options, io.stderr))
-    write(io.stderr, [f"{out.printable(question)} [y/N] "])
+    write(io.stderr, [f"{printable(question)} [y/N] "])
     # The handler of asyncio would only cancel the task, which waits in this call.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -8,6 +8,7 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from coterie.display import printable
 from coterie.errors import ApiError, CoterieError
 
 Json: TypeAlias = (
@@ -260,14 +261,3 @@ def show_duration(value: Json) -> str:
     if value < _DAY:
         return f"{value // _HOUR}h{value % _HOUR // _MINUTE:02}m"
     return f"{value // _DAY}d{value % _DAY // _HOUR:02}h"
-
-
-def printable(text: str) -> str:
-    """Escape control characters. A client chooses its own client.id, which could
-    otherwise contain control sequences for the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in text
-    )

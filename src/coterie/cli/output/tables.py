@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from coterie.cli.output.outcome import MISSING, Column, Item, show
+from coterie.display import cells
 
 _GAP: Final = "  "
 _LEAST_CELLS: Final = 16
 """The number of cells up to which a value always counts for its column's width."""
-_EMOJI_PRESENTATION: Final = "\ufe0f"
-_SKIN_TONES: Final = range(0x1F3FB, 0x1F400)
-_JOINING_JAMO: Final = range(0x1160, 0x1200)
-"""Vowels and final consonants of Hangul, drawn into the syllable before them."""
 
 
 def text_table(
@@ -73,35 +70,6 @@ def align(text: str, width: int, is_right: bool) -> str:
     """Return the text, padded to a width."""
     space = " " * (width - cells(text))
     return space + text if is_right else text + space
-
-
-def cells(text: str) -> int:
-    """Return the number of terminal cells that text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(cells_of_each(text))
-
-
-def cells_of_each(text: str) -> list[int]:
-    """Return the number of terminal cells that each character adds.
-
-    East Asian wide characters and emoji take two cells, combining characters none. A
-    variation selector makes the character before it an emoji.
-    """
-    from unicodedata import category, east_asian_width
-
-    widths: list[int] = []
-    for character in text:
-        width = 2 if east_asian_width(character) in "WF" else 1
-        before = widths[-1] if widths else 0
-        if character == _EMOJI_PRESENTATION:
-            width = 1 if before == 1 else 0
-        elif category(character) in {"Mn", "Me"} or ord(character) in _JOINING_JAMO:
-            width = 0
-        elif ord(character) in _SKIN_TONES:
-            width -= before
-        widths.append(width)
-    return widths
 
 
 def markdown(columns: Sequence[Column], items: Sequence[Item]) -> str:

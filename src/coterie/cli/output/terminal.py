@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, Self, TextIO
 
 from coterie.cli.output import tables
 from coterie.cli.output.outcome import Column, Item, Role
+from coterie.display import cells, shortened
 
 BOLD: Final = "\x1b[1m"
 RED: Final = "\x1b[31m"
@@ -81,18 +82,18 @@ class _Lane(NamedTuple):
     @classmethod
     def of(cls, column: Column, texts: Sequence[str], is_right: bool) -> Self:
         """Return the column with its natural width."""
-        sizes = [tables.cells(each) for each in texts]
-        widest = max([tables.cells(column.title), *sizes])
+        sizes = [cells(each) for each in texts]
+        widest = max([cells(column.title), *sizes])
         return cls(column, (column.title,), texts, sizes, is_right, widest, widest)
 
     @property
     def title_width(self) -> int:
-        return max(map(tables.cells, self.title))
+        return max(map(cells, self.title))
 
     def with_broken_title(self) -> _Lane:
         first, hyphen, last = self.column.title.rpartition("-")
         title = (first + hyphen, last) if hyphen else (self.column.title,)
-        widest = max([*map(tables.cells, title), *self.sizes])
+        widest = max([*map(cells, title), *self.sizes])
         return self._replace(title=title, widest=widest, least=widest)
 
     def flexible(self) -> _Lane:
@@ -217,7 +218,7 @@ def lay_out(
 
 def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
     titles = [
-        (lane.column.title,) if tables.cells(lane.column.title) <= width else lane.title
+        (lane.column.title,) if cells(lane.column.title) <= width else lane.title
         for lane, width in zip(lanes, widths, strict=True)
     ]
     height = max(map(len, titles))
@@ -307,7 +308,7 @@ def _narrowed(lanes: Sequence[_Lane], width: int) -> list[int]:
             parts = (
                 part for each in lane.texts for part in wrapped(each, widths[index])
             )
-            widths[index] = max(lane.title_width, *map(tables.cells, parts))
+            widths[index] = max(lane.title_width, *map(cells, parts))
     return widths
 
 
@@ -338,10 +339,10 @@ def _lines_above(
     ]
     for text, index in zip(names, identities, strict=False):
         begin = begins[index]
-        is_taken = bool(lines[-1]) and tables.cells(lines[-1] + _GAP) > begin
-        if is_taken or begin + tables.cells(text) > width:
+        is_taken = bool(lines[-1]) and cells(lines[-1] + _GAP) > begin
+        if is_taken or begin + cells(text) > width:
             lines.append("")
-            begin = min(begin, max(len(_GAP) * bool(begin), width - tables.cells(text)))
+            begin = min(begin, max(len(_GAP) * bool(begin), width - cells(text)))
         lines[-1] = tables.align(lines[-1], begin, False) + text
     return [each for each in lines if each]
 
@@ -377,39 +378,15 @@ def _lines(
     ]
 
 
-def shortened(text: str, width: int, ellipsis: str = "…") -> str:
-    """Return the text with its middle replaced, so that it has at most `width` cells.
-
-    Two thirds are of the beginning; ids of one application differ at their ends.
-    """
-    widths = tables.cells_of_each(text)
-    if sum(widths) <= width:
-        return text
-    tail = max(1, width // 3)
-    head = width - tail - len(ellipsis)
-    first, taken = 0, 0
-    while taken + widths[first] <= head:
-        taken += widths[first]
-        first += 1
-    last, taken = len(text), 0
-    while taken + widths[last - 1] <= tail:
-        last -= 1
-        taken += widths[last]
-    # A combining character without its base would be drawn on the ellipsis.
-    while last < len(text) and not widths[last]:
-        last += 1
-    return text[:first] + ellipsis + text[last:]
-
-
 def wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces and inside words that are longer."""
-    if tables.cells(text) <= width:
+    if cells(text) <= width:
         return [text]
     lines = []
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
-        if tables.cells(longer) <= width:
+        if cells(longer) <= width:
             line = longer
             continue
         if line:
@@ -425,7 +402,7 @@ def folded(word: str, width: int) -> Iterator[str]:
     """
     part = ""
     for character in word:
-        if part and tables.cells(part + character) > width:
+        if part and cells(part + character) > width:
             yield part
             part = ""
         part += character
@@ -436,7 +413,7 @@ def _blocks(
     columns: Sequence[Column], items: Sequence[Item], encoding: str | None
 ) -> Iterable[str]:
     """Yield the lines of each row with a line for each column."""
-    titles = max(tables.cells(each.title) for each in columns)
+    titles = max(cells(each.title) for each in columns)
     for index, (item, row) in enumerate(
         zip(items, tables.cell_texts(columns, items, encoding), strict=True)
     ):

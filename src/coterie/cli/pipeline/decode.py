@@ -21,11 +21,11 @@ from coterie.cli.output.outcome import (
     Json,
     Outcome,
     Role,
-    printable,
     show_error,
     show_time_ms,
     show_value,
 )
+from coterie.display import printable
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from coterie.cli.topics.record_items import (
     json_line,
     record_item,
 )
+from coterie.display import printable
 from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.types import OFFSETS_TOPIC, LogOffset, TopicPartition
 
@@ -358,7 +359,7 @@ class _Printer:
             write(run.io.stdout, [",".join(RECORD_KEYS), "\n"])
         write(
             run.io.stderr,
-            [f"{out.printable(line)}\n" for line in stderr_lines(outcome)],
+            [f"{printable(line)}\n" for line in stderr_lines(outcome)],
         )
         return outcome.exit_code
 

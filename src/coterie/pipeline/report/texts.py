@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import unicodedata
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from coterie.display import printable, shortened
 
 NO_VALUE: Final = "–"
 UNKNOWN: Final = "unknown"
@@ -65,57 +66,15 @@ def decimal(value: float | None) -> str:
     return NO_VALUE if value is None else f"{value:.3g}"
 
 
-def visible(text: Any) -> str:
-    """Return a name with its invisible characters escaped.
-
-    A client chooses its own name, and control characters in a name could reverse the
-    direction of the page's text.
-    """
-    plain = str(text)
-    if plain.isprintable():
-        return plain
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in plain
-    )
+def visible(name: Any) -> str:
+    """Return a name with its invisible characters escaped, which could reverse the
+    direction of the page's text."""
+    return printable(str(name))
 
 
-def short_name(text: Any, cells: int = NAME_CELLS) -> str:
-    """Return a name, shortened in the middle, with its invisible characters escaped.
-
-    Names of one deployment often differ only at the end. Wide characters, such as
-    Chinese ones, count as two cells; combining characters stay with their letter.
-    """
-    letters = _letters(visible(text))
-    if sum(map(_cells_of, letters)) <= cells:
-        return "".join(letters)
-    end_cells = (cells - 1) // 3
-    end = _fit(letters[::-1], end_cells)[::-1]
-    return "".join([*_fit(letters, cells - 1 - end_cells), "…", *end])
-
-
-def _letters(text: str) -> list[str]:
-    letters: list[str] = []
-    for each in text:
-        if letters and unicodedata.category(each) in {"Mn", "Me", "Mc"}:
-            letters[-1] += each
-        else:
-            letters.append(each)
-    return letters
-
-
-def _cells_of(letter: str) -> int:
-    return 2 if unicodedata.east_asian_width(letter[0]) in "WF" else 1
-
-
-def _fit(letters: list[str], cells: int) -> list[str]:
-    """Return as many letters from the start as fit."""
-    used = 0
-    for index, letter in enumerate(letters):
-        used += _cells_of(letter)
-        if used > cells:
-            return letters[:index]
-    return letters
+def short_name(name: Any, width: int = NAME_CELLS) -> str:
+    """Return a name, shortened in the middle, with its invisible characters escaped."""
+    return shortened(visible(name), width)
 
 
 def shell_word(text: str) -> str:
