@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, Role, show_duration
 from coterie.cli.output.terminal import lay_out, shortened, terminal_table
-from coterie.display import cells
+from coterie.display import cells, shortened
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
 ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
