@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, Role, show_duration
-from coterie.cli.output.terminal import lay_out, shortened, terminal_table
+from coterie.cli.output.terminal import lay_out, terminal_table
 from coterie.display import cells, shortened
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
