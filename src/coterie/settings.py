@@ -166,7 +166,7 @@ class Settings:
     """Coterie only: largest request of an API other than Produce."""
     socket_request_max_elements: int = 500_000
     """Coterie only: largest number of elements in all arrays of a request together."""
-    queued_max_request_bytes: int = 536_870_912
+    queued_max_request_bytes: int = 134_217_728
     """Bytes that all connections together may hold: received and not handled, and
     responses not consumed; -1 for no limit. Kafka's setting counts only requests, and
     its default is -1."""

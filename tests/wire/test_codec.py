@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
+from collections.abc import Generator
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -13,13 +15,19 @@ from hypothesis import strategies as st
 from coterie.errors import MalformedFrame
 from coterie.settings import Settings
 from coterie.wire import messages as m
-from coterie.wire.codec import decode, encode
-from coterie.wire.primitives import EncodedArray, read_uvarint, write_uvarint
+from coterie.wire.codec import decode, decode_in_slices, encode, encode_in_slices
+from coterie.wire.primitives import (
+    TAGS_MAX,
+    EncodedArray,
+    read_uvarint,
+    write_uvarint,
+)
 from coterie.wire.schema import Field, Message, Struct
 from coterie.wire.source import Source
 from tests.wire.hand import int16, int32, text
 from tests.wire.samples import label, sample, served
 
+T = TypeVar("T")
 SERVED = list(served())
 messages = st.sampled_from(SERVED)
 chances = st.randoms(use_true_random=False)
@@ -33,6 +41,98 @@ def test_a_message_is_decoded_as_it_was_encoded(
         value = sample(cls, version, Random(seed))
         body = encode(value, version)
         assert decode(cls, version, b"before" + body, 6) == (value, 6 + len(body))
+
+
+@given(messages, chances)
+def test_messages_in_slices_are_those_at_once(
+    message: tuple[type[Message], int], chance: Random
+) -> None:
+    cls, version = message
+    value = sample(cls, version, chance)
+    body = encode(value, version)
+    assert finish(encode_in_slices(value, version)) == body
+    decoded = finish(decode_in_slices(cls, version, b"before" + body, 6))
+    assert decoded == (value, 6 + len(body))
+
+
+@given(messages, st.binary(max_size=80))
+def test_odd_bytes_in_slices_are_malformed_or_the_same_value(
+    message: tuple[type[Message], int], body: bytes
+) -> None:
+    cls, version = message
+    slices = decode_in_slices(cls, version, body, 0, 1_000)
+    try:
+        value = decode(cls, version, body, 0, 1_000)
+    except MalformedFrame as error:
+        with pytest.raises(MalformedFrame, match=f"^{re.escape(str(error))}$"):
+            finish(slices)
+    else:
+        assert finish(slices) == value
+
+
+MANY = 20_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (m.DeleteGroupsRequest(groups_names=["g"] * MANY), 2),
+        (m.DeleteGroupsRequest(groups_names=["g"] * MANY), 1),
+        (
+            m.MetadataRequest(topics=[m.MetadataRequestTopic(name="t")] * MANY),
+            12,
+        ),
+        (
+            m.FetchRequest(
+                topics=[
+                    m.FetchTopic(topic_id=bytes(16), partitions=[m.FetchPartition()])
+                ]
+                * MANY
+            ),
+            13,
+        ),
+    ],
+)
+def test_a_large_message_has_slices_of_some_hundred_elements(
+    request_: Message, version: int
+) -> None:
+    encoding = encode_in_slices(request_, version)
+    body = encode(request_, version)
+    assert MANY / 300 < sum(1 for _ in encoding) < MANY / 50
+    decoding = decode_in_slices(type(request_), version, body, 0)
+    assert MANY / 300 < sum(1 for _ in decoding) < MANY / 50
+
+
+def test_many_numbers_are_decoded_in_slices() -> None:
+    topic = m.AddPartitionsToTxnTopic(name="t", partitions=[*range(MANY)])
+    value = m.AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
+    body = encode(value, 3)
+    slices = decode_in_slices(m.AddPartitionsToTxnRequest, 3, body, 0)
+    assert finish(slices) == (value, len(body))
+    assert sum(1 for _ in decode_in_slices(type(value), 3, body, 0)) == 2
+
+
+def finish(slices: Generator[None, None, T]) -> T:
+    """Run a generator to its end; return its result."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def test_a_struct_has_a_bounded_number_of_tagged_fields() -> None:
+    plain = encode(m.HeartbeatRequest(group_id="g", member_id="m"), 4)
+    for count in (TAGS_MAX, TAGS_MAX + 1):
+        tags = [write_uvarint(at) + b"\0" for at in range(count)]
+        body = plain[:-1] + write_uvarint(count) + b"".join(tags)
+        if count <= TAGS_MAX:
+            request, _ = decode(m.HeartbeatRequest, 4, body)
+            assert len(request.unknown_tags or ()) == count
+        else:
+            with pytest.raises(MalformedFrame, match="at most 10000"):
+                decode(m.HeartbeatRequest, 4, body)
 
 
 @pytest.mark.slow

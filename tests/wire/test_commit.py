@@ -3,8 +3,10 @@ of their responses are encoded as by the general encoder."""
 
 from __future__ import annotations
 
+import re
 import struct
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -20,9 +22,12 @@ from coterie.wire.commit import (
     as_received,
     commit_layout,
     read_commit,
+    read_commit_in_slices,
     read_metadata,
 )
 from coterie.wire.schema import ZERO_UUID
+
+T = TypeVar("T")
 
 names = st.text(max_size=130)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -116,7 +121,35 @@ def read(
     at: int = 0,
     elements_max: int = NO_LIMIT,
 ) -> Commit:
-    return read_commit(commit_layout(message, version), frame, at, elements_max)
+    """Decode a request at once and in slices, with the same result."""
+    layout = commit_layout(message, version)
+    slices = read_commit_in_slices(layout, frame, at, elements_max)
+    try:
+        commit = read_commit(layout, frame, at, elements_max)
+    except MalformedFrame as error:
+        with pytest.raises(MalformedFrame, match=f"^{re.escape(str(error))}$"):
+            finish(slices)
+        raise
+    assert contents(finish(slices)) == contents(commit)
+    return commit
+
+
+def finish(slices: Generator[None, None, T]) -> T:
+    """Run a generator to its end; return its result."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def contents(commit: Commit) -> list[Any]:
+    """Return the fields and rows of a commit, with lists in place of sequences."""
+    fields = [getattr(commit, name) for name in FIELDS if hasattr(commit, name)]
+    rows = [[[*part] for part in topic.rows[:3]] for topic in commit.topics]
+    names = [(each.name, each.topic_id, each.rows[3]) for each in commit.topics]
+    return [fields, names, rows]
 
 
 def assert_same(commit: Commit, message: CommitMessage) -> None:
@@ -257,3 +290,20 @@ def test_refused_topics_have_the_code() -> None:
     commit = read(m.OffsetCommitRequest, 9, one_topic(2), 0, NO_LIMIT)
     commit.refuse(30)
     assert [topic.error_code for topic in commit.topics] == [30]
+
+
+@pytest.mark.parametrize("topics", [1, 1_000])
+def test_a_large_commit_is_decoded_in_slices(topics: int) -> None:
+    partitions = [
+        m.OffsetCommitRequestPartition(partition_index=at, committed_offset=5)
+        for at in range(1_000 // topics)
+    ]
+    request = m.OffsetCommitRequest(
+        topics=[
+            m.OffsetCommitRequestTopic(name="t", partitions=partitions)
+            for _ in range(topics)
+        ]
+    )
+    layout = commit_layout(m.OffsetCommitRequest, 9)
+    slices = read_commit_in_slices(layout, encode(request, 9), 0, NO_LIMIT)
+    assert sum(1 for _ in slices) >= 7

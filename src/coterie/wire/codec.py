@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 from coterie.errors import MalformedFrame
-from coterie.wire.compiler import compile_decoder, compile_encoder
-from coterie.wire.primitives import Decoder
+from coterie.wire.compiler import (
+    compile_decoder,
+    compile_encoder,
+    compile_sliced_decoder,
+    compile_sliced_encoder,
+)
+from coterie.wire.primitives import Decoder, SlicedDecoder, SlicedEncoder
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -27,6 +32,8 @@ its subscription."""
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
+_sliced_decoders: dict[tuple[type[Message], int], SlicedDecoder] = {}
+_sliced_encoders: dict[tuple[type[Message], int], SlicedEncoder] = {}
 
 
 def decode(
@@ -60,6 +67,45 @@ def decode(
             f"{cls.__name__} v{version}: ends at byte {end} of {len(data)}"
         )
     return value, end
+
+
+def decode_in_slices(
+    cls: type[M], version: int, data: bytes, at: int, elements_max: int = NO_LIMIT
+) -> Generator[None, None, tuple[M, int]]:
+    """Do as `decode`, and yield between slices of the work."""
+    compiled = _sliced_decoders.get((cls, version))
+    if compiled is None:
+        _check_version(cls, version)
+        flexible = version in cls.FLEXIBLE
+        compiled = compile_sliced_decoder(cls, version, flexible=flexible)
+        _sliced_decoders[cls, version] = compiled
+    try:
+        value, end = yield from compiled(data, at, elements_max)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedFrame(f"{cls.__name__} v{version}: {error}") from None
+    if end > len(data):
+        raise MalformedFrame(
+            f"{cls.__name__} v{version}: ends at byte {end} of {len(data)}"
+        )
+    return value, end
+
+
+def encode_in_slices(value: Message, version: int) -> Generator[None, None, bytes]:
+    """Do as `encode`, and yield between slices of the work."""
+    cls = type(value)
+    compiled = _sliced_encoders.get((cls, version))
+    if compiled is None:
+        _check_version(cls, version)
+        flexible = version in cls.FLEXIBLE
+        compiled = compile_sliced_encoder(cls, version, flexible=flexible)
+        _sliced_encoders[cls, version] = compiled
+    parts: list[bytes] = []
+    slices: list[bytes] = []
+    for _ in compiled(value, parts):
+        slices.append(b"".join(parts))
+        parts.clear()
+        yield
+    return b"".join([*slices, *parts])
 
 
 def encode(value: Message, version: int) -> bytes:

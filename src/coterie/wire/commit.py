@@ -10,7 +10,7 @@ compare this decoder with the general one, and the encoder of responses too.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import cache, lru_cache
 from itertools import compress
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -45,6 +45,8 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _PRODUCER: Final = struct.Struct(">qh")
+_SLICE_ROWS: Final = 128
+"""The number of rows and topics in a slice of decoding."""
 _AT_ONCE: Final = 64
 """The number of partitions that are decoded or encoded by one `struct.Struct`."""
 _NO_TAGS: Final = b"\0"
@@ -214,10 +216,32 @@ def read_commit(
             request, frame, _read_fields(request, frame, at), elements_max
         )
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise MalformedFrame(f"{_name(layout)}: {error}") from None
+        raise _malformed(layout, error) from None
+    _check_end(layout, end, frame)
+    return request
+
+
+def read_commit_in_slices(
+    layout: CommitLayout, frame: bytes, at: int, elements_max: int
+) -> Generator[None, None, Commit]:
+    """Do as `read_commit`, and yield between slices of the work."""
+    request = Commit(layout, frame, at)
+    try:
+        at = _read_fields(request, frame, at)
+        end = yield from _read_topics_in_slices(request, frame, at, elements_max)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise _malformed(layout, error) from None
+    _check_end(layout, end, frame)
+    return request
+
+
+def _malformed(layout: CommitLayout, error: Exception) -> MalformedFrame:
+    return MalformedFrame(f"{_name(layout)}: {error}")
+
+
+def _check_end(layout: CommitLayout, end: int, frame: bytes) -> None:
     if end > len(frame):
         raise MalformedFrame(f"{_name(layout)}: ends at byte {end} of {len(frame)}")
-    return request
 
 
 def _name(layout: CommitLayout) -> str:
@@ -253,20 +277,15 @@ def _read_topics(request: Commit, data: bytes, at: int, left: int) -> int:
     """Decode the topics; return the position after the request."""
     layout = request.layout
     flexible = layout.is_flexible
-    count, at = _count(data, at, flexible)
-    left -= count
-    if left < 0:
-        refuse_total(count, left)
-    name, topic_id = "", ZERO_UUID
+    count, at, left = _elements(data, at, left, flexible)
     for _ in range(count):
-        if layout.by_id:
-            topic_id = data[at : at + 16]
-            at += 16
-        else:
-            name, at = _string(data, at, flexible)
+        name, topic_id, at = _topic(layout, data, at)
         rows = _uniform_rows(data, at, left) if flexible else None
         if rows is None:
-            rows, at, left = _read_rows(layout, data, at, left)
+            row_count, at, left = _elements(data, at, left, flexible)
+            rows, at, left = _any_rows(layout, data, at, row_count, left)
+            if flexible:
+                at, left = _skip_tags(data, at, left)
         else:
             row_count = len(rows.partitions)
             at += 2 + row_count * (_ROW_BYTES + len(rows.metadata[0]))
@@ -275,19 +294,59 @@ def _read_topics(request: Commit, data: bytes, at: int, left: int) -> int:
     return _skip_tags(data, at, left)[0] if flexible else at
 
 
-def _read_rows(
-    layout: CommitLayout, data: bytes, at: int, left: int
-) -> tuple[Rows, int, int]:
-    """Decode the rows of a topic and its tagged fields; return the rows, the next
-    position and the number of elements that the message may still have."""
-    count, at = _count(data, at, layout.is_flexible)
+def _read_topics_in_slices(
+    request: Commit, data: bytes, at: int, left: int
+) -> Generator[None, None, int]:
+    """Do as `_read_topics`, and yield after `_SLICE_ROWS` rows and topics."""
+    layout = request.layout
+    flexible = layout.is_flexible
+    count, at, left = _elements(data, at, left, flexible)
+    work = 0
+    for _ in range(count):
+        name, topic_id, at = _topic(layout, data, at)
+        row_count, at, left = _elements(data, at, left, flexible)
+        partitions: list[int] = []
+        positions: list[bytes] = []
+        metadata: list[bytes] = []
+        while row_count > 0:
+            part = min(row_count, _SLICE_ROWS)
+            rows, at, left = _any_rows(layout, data, at, part, left)
+            partitions += rows.partitions
+            positions += rows.positions
+            metadata += rows.metadata
+            row_count -= part
+            work += part
+            if work >= _SLICE_ROWS:
+                work = 0
+                yield
+        is_uniform = len({len(each) for each in metadata}) == 1
+        if flexible:
+            at, left = _skip_tags(data, at, left)
+        rows = Rows(partitions, positions, metadata, is_uniform)
+        request.topics.append(CommitTopic(name, topic_id, rows))
+        work += 1
+        if work >= _SLICE_ROWS:
+            work = 0
+            yield
+    return _skip_tags(data, at, left)[0] if flexible else at
+
+
+def _topic(layout: CommitLayout, data: bytes, at: int) -> tuple[str, bytes, int]:
+    """Decode a topic's name or id; return both and the next position."""
+    if layout.by_id:
+        return "", data[at : at + 16], at + 16
+    name, at = _string(data, at, layout.is_flexible)
+    return name, ZERO_UUID, at
+
+
+def _elements(data: bytes, at: int, left: int, flexible: bool) -> tuple[int, int, int]:
+    """Decode the number of elements of an array; return it, the next position and the
+    number of elements that the message may still have."""
+    count, at = _count(data, at, flexible)
     left -= count
     if left < 0:
         refuse_total(count, left)
-    rows, at, left = _any_rows(layout, data, at, count, left)
-    if layout.is_flexible:
-        at, left = _skip_tags(data, at, left)
-    return rows, at, left
+    return count, at, left
 
 
 def _length(data: bytes, at: int, flexible: bool) -> tuple[int, int]:

@@ -12,6 +12,10 @@ bytes that its elements need at least, and against `left`, the number of element
 unknown tagged fields that the message may still have. Few bytes can encode an element
 of many: an empty string has one byte, and its place in a list eight.
 
+Decoder and encoder also exist as generators, which yield after `SLICE_ELEMENTS`
+elements of arrays: a server with other clients decodes and encodes large messages in
+slices. Values of tagged fields are not divided.
+
 The encoder omits a field that the version does not have, as Kafka does for fields that
 its schemas call ignorable. A caller that must not lose the field checks the version.
 """
@@ -21,9 +25,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from coterie.wire.primitives import STRING_BYTES_MAX, Decoder, Encoder
+from coterie.wire.primitives import (
+    STRING_BYTES_MAX,
+    Decoder,
+    Encoder,
+    SlicedDecoder,
+    SlicedEncoder,
+)
 from coterie.wire.schema import Field, Struct, in_line, is_tagged
 from coterie.wire.source import Lines, Source
 
@@ -40,6 +50,11 @@ FIXED: Final[Mapping[str, str]] = {
 }
 """The `struct` format of each wire type of fixed width."""
 
+
+SLICE_ELEMENTS: Final = 128
+"""The number of elements in a slice; a power of 2."""
+_FIXED_SLICE_ELEMENTS: Final = 8_192
+"""The same for arrays of numbers, which are decoded at once."""
 
 DECODER: Final = "(data, at, left)"
 ENCODER: Final = "(value, parts)"
@@ -59,6 +74,19 @@ def element_struct(declared: Field) -> type[Struct]:
     """Return the class of a struct field, or of the elements of an array."""
     assert isinstance(declared.element, type)
     return declared.element
+
+
+def add_slice_end(lines: Lines) -> None:
+    """Emit the end of a slice after `SLICE_ELEMENTS` elements, in a loop over them."""
+    lines.add("slices += 1")
+    with lines.block(f"if not slices & {SLICE_ELEMENTS - 1}:"):
+        lines.add("yield")
+
+
+def add_empty_yield(lines: Lines) -> None:
+    """Emit what makes a function without loops a generator, too."""
+    with lines.block("if False:"):
+        lines.add("yield")
 
 
 def _bytes_min(declared: Field, version: int, *, flexible: bool) -> int:
@@ -85,10 +113,24 @@ def _struct_bytes_min(cls: type[Struct], version: int, *, flexible: bool) -> int
 
 def compile_decoder(cls: type[Struct], version: int, *, flexible: bool) -> Decoder:
     """Compile the decoder of `cls` in one version."""
-    source = Source()
-    emitter = _DecodeEmitter(source, version, flexible=flexible)
-    decoder: Decoder = source.execute(emitter.finish(emitter.struct(cls)))
+    decoder: Decoder = _execute_decoder(cls, version, flexible, in_slices=False)
     return decoder
+
+
+def compile_sliced_decoder(
+    cls: type[Struct], version: int, *, flexible: bool
+) -> SlicedDecoder:
+    """Compile the decoder of `cls` in one version as a generator."""
+    decoder: SlicedDecoder = _execute_decoder(cls, version, flexible, in_slices=True)
+    return decoder
+
+
+def _execute_decoder(
+    cls: type[Struct], version: int, flexible: bool, *, in_slices: bool
+) -> Any:
+    source = Source()
+    emitter = _DecodeEmitter(source, version, flexible=flexible, in_slices=in_slices)
+    return source.execute(emitter.finish(emitter.struct(cls)))
 
 
 def _add_tagged_decoder(source: Source, declared: Field, version: int) -> str:
@@ -100,15 +142,27 @@ def _add_tagged_decoder(source: Source, declared: Field, version: int) -> str:
 
 
 class _DecodeEmitter:
-    def __init__(self, source: Source, version: int, *, flexible: bool) -> None:
+    def __init__(
+        self,
+        source: Source,
+        version: int,
+        *,
+        flexible: bool,
+        in_slices: bool = False,
+    ) -> None:
         self.version = version
         self.flexible = flexible
         self.source = source
         self.lines = Lines()
+        self.in_slices = in_slices
+        if in_slices:
+            self.lines.add("slices = 0")
         self._run: list[tuple[str, str]] = []
 
     def finish(self, target: str) -> str:
         self.flush()
+        if self.in_slices:
+            add_empty_yield(self.lines)
         self.lines.add(f"return {target}, at")
         return self.source.function("decode", DECODER, self.lines.lines)
 
@@ -282,16 +336,30 @@ class _DecodeEmitter:
         return _struct_bytes_min(element_struct(declared), version, flexible=flexible)
 
     def _fixed_elements(self, kind: str, size: str, target: str) -> None:
-        if kind == "uuid":
-            self.lines.add(
-                f"{target} = [data[i:i + 16] for i in range(at, at + 16 * {size}, 16)]"
-            )
-            self.lines.add(f"at += 16 * {size}")
-            return
+        lines = self.lines
         code = FIXED[kind]
         width = struct.calcsize(">" + code)
-        self.lines.add(f"{target} = list(unpack_from(f'>{{{size}}}{code}', data, at))")
-        self.lines.add(f"at += {width} * {size}")
+        if self.in_slices:
+            lines.add(f"{target} = []")
+            rest = lines.variable("n")
+            lines.add(f"{rest} = {size}")
+            with lines.block(f"while {rest} > {_FIXED_SLICE_ELEMENTS}:"):
+                part = self._fixed(kind, str(_FIXED_SLICE_ELEMENTS))
+                lines.add(f"{target} += {part}")
+                lines.add(f"at += {width * _FIXED_SLICE_ELEMENTS}")
+                lines.add(f"{rest} -= {_FIXED_SLICE_ELEMENTS}")
+                lines.add("yield")
+            lines.add(f"{target} += {self._fixed(kind, rest)}")
+            lines.add(f"at += {width} * {rest}")
+            return
+        lines.add(f"{target} = {self._fixed(kind, size)}")
+        lines.add(f"at += {width} * {size}")
+
+    def _fixed(self, kind: str, size: str) -> str:
+        """Return the expression of a list of `size` elements of fixed width."""
+        if kind == "uuid":
+            return f"[data[i:i + 16] for i in range(at, at + 16 * {size}, 16)]"
+        return f"list(unpack_from(f'>{{{size}}}{FIXED[kind]}', data, at))"
 
     def _looped_elements(self, declared: Field, size: str, target: str) -> None:
         lines = self.lines
@@ -305,6 +373,8 @@ class _DecodeEmitter:
             else:
                 element = self.struct(element_struct(declared))
             lines.add(f"{target}.append({element})")
+            if self.in_slices:
+                add_slice_end(lines)
 
     def _nullable_struct(self, declared: Field, target: str, *, in_tag: bool) -> None:
         lines = self.lines
@@ -322,11 +392,25 @@ class _DecodeEmitter:
 
 def compile_encoder(cls: type[Struct], version: int, *, flexible: bool) -> Encoder:
     """Compile the encoder of `cls` in one version."""
-    source = Source()
-    emitter = _EncodeEmitter(source, version, flexible=flexible)
-    emitter.struct(cls, "value")
-    encoder: Encoder = source.execute(emitter.finish())
+    encoder: Encoder = _execute_encoder(cls, version, flexible, in_slices=False)
     return encoder
+
+
+def compile_sliced_encoder(
+    cls: type[Struct], version: int, *, flexible: bool
+) -> SlicedEncoder:
+    """Compile the encoder of `cls` in one version as a generator."""
+    encoder: SlicedEncoder = _execute_encoder(cls, version, flexible, in_slices=True)
+    return encoder
+
+
+def _execute_encoder(
+    cls: type[Struct], version: int, flexible: bool, *, in_slices: bool
+) -> Any:
+    source = Source()
+    emitter = _EncodeEmitter(source, version, flexible=flexible, in_slices=in_slices)
+    emitter.struct(cls, "value")
+    return source.execute(emitter.finish())
 
 
 def _add_tagged_encoder(source: Source, declared: Field, version: int) -> str:
@@ -337,15 +421,27 @@ def _add_tagged_encoder(source: Source, declared: Field, version: int) -> str:
 
 
 class _EncodeEmitter:
-    def __init__(self, source: Source, version: int, *, flexible: bool) -> None:
+    def __init__(
+        self,
+        source: Source,
+        version: int,
+        *,
+        flexible: bool,
+        in_slices: bool = False,
+    ) -> None:
         self.version = version
         self.flexible = flexible
         self.source = source
         self.lines = Lines()
+        self.in_slices = in_slices
+        if in_slices:
+            self.lines.add("slices = 0")
         self._run: list[tuple[str, str]] = []
 
     def finish(self) -> str:
         self.flush()
+        if self.in_slices:
+            add_empty_yield(self.lines)
         return self.source.function("encode", ENCODER, self.lines.lines)
 
     def flush(self) -> None:
@@ -489,7 +585,12 @@ class _EncodeEmitter:
             element = self.lines.variable("item")
             with lines.block(f"for {element} in {held}:"):
                 self.struct(element_struct(declared), element)
-                self.flush()
+                self._end_element()
+
+    def _end_element(self) -> None:
+        self.flush()
+        if self.in_slices:
+            add_slice_end(self.lines)
 
     def _primitives(self, declared: Field, held: str) -> None:
         lines = self.lines
@@ -502,7 +603,7 @@ class _EncodeEmitter:
         with lines.block(f"for {element} in {held}:"):
             plain = declared._replace(kind=declared.element, nullable=declared.tagged)
             self.field(plain, element)
-            self.flush()
+            self._end_element()
 
     def _struct_field(
         self, declared: Field, value: str, nullable: bool, *, in_tag: bool

@@ -6,7 +6,7 @@ no tagged fields, and calls these functions for the others, and to refuse a valu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -17,6 +17,12 @@ Decoder: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
 and the position after it."""
 Encoder: TypeAlias = Callable[[Any, list[bytes]], None]
 """A function that appends the encoded parts of the value to the list."""
+SlicedDecoder: TypeAlias = Callable[
+    [bytes, int, int], Generator[None, None, tuple[Any, int]]
+]
+"""A decoder as a generator; it yields between slices of its work."""
+SlicedEncoder: TypeAlias = Callable[[Any, list[bytes]], Iterator[None]]
+"""An encoder as a generator; it yields between slices of its work."""
 
 UVARINT_BYTES_MAX: Final = 5
 STRING_BYTES_MAX: Final = 2**15 - 1
@@ -68,6 +74,8 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+TAGS_MAX: Final = 10_000
+"""The largest number of tagged fields in a section, as in Kafka 4.4."""
 HEADER_TAGS_MAX: Final = 1_000
 """The largest number of tagged fields in a request or response header."""
 
@@ -86,10 +94,11 @@ def read_tags(
     """Decode a tag section; return each field's start and end by tag, and the next
     position.
 
-    Raises MalformedFrame when there are more than `count_max` fields, tags are not
-    ascending, or a field exceeds the data.
+    Raises MalformedFrame when there are more than `count_max` or `TAGS_MAX` fields,
+    tags are not ascending, or a field exceeds the data.
     """
     count, at = read_uvarint(data, at)
+    count_max = min(count_max, TAGS_MAX)
     if count > count_max:
         raise MalformedFrame(f"{count} tagged fields; at most {count_max} accepted")
     spans: dict[int, tuple[int, int]] = {}

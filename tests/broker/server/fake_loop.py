@@ -144,7 +144,9 @@ class FakeServer:
         self.loop = FakeLoop()
         none = lambda *_: None  # noqa: E731
         security = Security(SecurityProtocol.PLAINTEXT, Settings(), none, none)
-        self.connections = Connections(Settings(**settings), handlers, security)
+        self.connections = Connections(
+            Settings(**settings), handlers, security, seconds=self.loop.time
+        )
         quotas = ClientQuotas()
         broker = SimpleNamespace(
             runtime=SimpleNamespace(session_renewal=none),

@@ -3,14 +3,14 @@ half requests do not fill the memory, and its requests are handled in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.protocol.connection import CONCURRENT, Request
-from coterie.broker.server.call import Call, Handler
+from coterie.broker.server.call import Call, Handler, in_slices
 from coterie.broker.server.client_connection import READ_AHEAD_BYTES
 from coterie.broker.server.request_memory import (
     EXHAUSTED_TIMEOUT_S,
@@ -115,6 +115,151 @@ def test_a_bug_in_a_turn_does_not_end_the_turns_of_others() -> None:
     server.loop.run()
     assert order == ["broken", "other", "other", "other"]
     assert broken.is_closed
+
+
+# Slices of one request.
+
+
+def large_metadata(correlation_id: int, topics: int = 2_000) -> bytes:
+    named = [m.MetadataRequestTopic(name=f"topic-{at}") for at in range(topics)]
+    return request_bytes(m.MetadataRequest(topics=named), 9, correlation_id)
+
+
+class SlicedServer(FakeServer):
+    """A server whose clock ends each turn after one slice."""
+
+    def __init__(self, handler: Handler, **settings: int) -> None:
+        handlers: dict[int, Handler] = {
+            ApiKey.METADATA: handler,
+            ApiKey.HEARTBEAT: respond,
+        }
+        super().__init__(handlers, **settings)
+
+        def seconds() -> float:
+            self.loop.now_s += TURN_S
+            return self.loop.now_s
+
+        self.connections.turns.seconds = seconds
+        self.loop.time = seconds  # type: ignore[method-assign]
+
+
+def sliced_handler(steps: list[int], count: int) -> Handler:
+    """Return a handler of `count` items, which it notes in `steps`."""
+
+    @in_slices
+    def handle(call: Call) -> Iterator[None]:
+        for at in range(count):
+            steps.append(at)
+            yield
+        topics = [m.MetadataResponseTopic(name="t")] * count
+        call.respond(m.MetadataResponse(topics=topics))
+
+    return handle
+
+
+def test_others_are_served_while_a_request_is_decoded_handled_and_encoded() -> None:
+    steps: list[int] = []
+    server = SlicedServer(sliced_handler(steps, 1_000))
+    hostile, other = server.client("hostile"), server.client("other")
+    hostile.send(large_metadata(1) + heartbeat(2))
+    served_before: list[int] = []
+    while not hostile.responses:
+        other.send(heartbeat(len(served_before)))
+        served_before.append(len(steps))
+        assert other.responses == [*range(len(served_before))]
+        server.loop.run_once()
+    decoding = served_before.count(0)
+    encoding = served_before.count(1_000)
+    assert decoding > 10
+    assert encoding > 5
+    assert len(served_before) - decoding - encoding > 900
+    server.loop.run()
+    assert hostile.responses == [1, 2], "the later request waited"
+    assert server.connections.memory.used_bytes == 0
+    assert not server.connections.turns
+
+
+def test_a_disconnect_ends_the_slices_of_a_request() -> None:
+    steps: list[int] = []
+    server = SlicedServer(sliced_handler(steps, 1_000))
+    client = server.client()
+    client.send(metadata(1))
+    server.loop.run_once()
+    client.transport.abort()
+    server.loop.run()
+    assert len(steps) < 10
+    assert not server.connections.turns
+    assert len(server.connections) == server.connections.memory.used_bytes == 0
+
+
+def test_a_disconnect_ends_the_decoding_of_a_request() -> None:
+    calls: list[Call] = []
+    server = SlicedServer(calls.append)
+    client = server.client()
+    client.send(large_metadata(1) + metadata(2))
+    server.loop.run_once()
+    assert server.connections.turns
+    client.transport.abort()
+    server.loop.run()
+    assert not calls
+    assert not server.connections.turns
+    assert len(server.connections) == server.connections.memory.used_bytes == 0
+
+
+def test_a_large_produce_request_before_a_disconnect_is_handled() -> None:
+    calls: list[Call] = []
+    server = SlicedServer(calls.append)
+    server.connections.handlers = {ApiKey.PRODUCE: calls.append}
+    client = server.client()
+    part = m.PartitionProduceData(index=0, records=b"")
+    topic = m.TopicProduceData(name="t", partition_data=[part] * 2_000)
+    client.send(request_bytes(m.ProduceRequest(topic_data=[topic]), 9, 1))
+    client.transport.abort()
+    server.loop.run()
+    assert [len(call.request.topic_data[0].partition_data) for call in calls] == [2_000]
+
+
+def test_the_bytes_of_a_request_that_is_decoded_are_counted() -> None:
+    calls: list[Call] = []
+    server = SlicedServer(calls.append)
+    client = server.client()
+    data = large_metadata(1)
+    client.send(data)
+    assert server.connections.turns
+    assert client.held_bytes == len(data) - 4
+    server.loop.run()
+    assert len(calls) == 1
+    respond(calls[0])
+    server.loop.run()
+    assert client.held_bytes == 0
+
+
+def test_a_malformed_request_that_is_decoded_in_slices_closes_the_connection() -> None:
+    server = SlicedServer(respond)
+    client = server.client()
+    data = bytearray(large_metadata(1))
+    data[-40:-20] = b"\xff" * 20
+    client.send(bytes(data) + heartbeat(2))
+    server.loop.run()
+    assert client.is_closed
+    assert client.responses == []
+
+
+def test_a_bug_in_a_later_slice_closes_the_connection() -> None:
+    @in_slices
+    def fail_later(call: Call) -> Iterator[None]:
+        yield
+        yield
+        yield
+        raise AssertionError("a bug")
+
+    server = SlicedServer(fail_later)
+    client, other = server.client(), server.client("other")
+    client.send(metadata(1))
+    other.send(heartbeat(1))
+    server.loop.run()
+    assert client.is_closed
+    assert other.responses == [1]
 
 
 def test_responses_of_many_connections_are_written_by_one_callback() -> None:

@@ -127,7 +127,9 @@ class Client:
         self.handler_ms = 0
         self._timer_ns = 0
         broker.clock = lambda: self.now_ms
-        connections = Connections(SETTINGS, HANDLERS, no_security())
+        connections = Connections(
+            SETTINGS, HANDLERS, no_security(), seconds=lambda: 0.0
+        )
         loop: Any = self.loop
         self.connection = ClientConnection(broker.nodes[0], connections, loop)
         self.connection._throttle._timer = self._time_ns

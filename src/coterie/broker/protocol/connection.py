@@ -11,13 +11,14 @@ caller can stop after any of them; a request waits until all earlier ones have t
 responses, except for the APIs of `CONCURRENT`; responses are sent in the order of their
 requests, whatever the order in which they are given; a malformed or unsupported
 request ends the connection, after the responses to the requests before it; no
-method waits or reads a clock.
+method waits or reads a clock; with `in_slices` a large request is decoded in slices,
+one in each call of `next_request`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -25,12 +26,19 @@ from coterie.broker.protocol.sasl import Authentication, SaslState
 from coterie.errors import MalformedFrame
 from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED, Api, ApiKey, api_of
-from coterie.wire.codec import NO_LIMIT, decode, encode
+from coterie.wire.codec import (
+    NO_LIMIT,
+    decode,
+    decode_in_slices,
+    encode,
+    encode_in_slices,
+)
 from coterie.wire.commit import (
     CommitLayout,
     CommitResponse,
     commit_layout,
     read_commit,
+    read_commit_in_slices,
 )
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
@@ -106,6 +114,9 @@ flushed, or wait for other clients as JoinGroup and Fetch do, so they are handle
 FAST_PATH_TURN: Final = 256
 """The largest number of responses that `next_request` takes from the fast path."""
 
+LARGE_BYTES: Final = 8_192
+"""The size from which on a request is decoded in slices."""
+
 RAW_TOKEN: Final = -1
 """The `api_version` of a SaslAuthenticate request that arrived as a raw token, without
 a header (SaslHandshake v0), and whose response is sent as one."""
@@ -165,10 +176,13 @@ class Connection:
         "_produce_bytes_max",
         "_release",
         "_sasl",
+        "_slices",
         "concurrent",
+        "decoding",
         "failure",
         "frames",
         "held_bytes",
+        "in_slices",
         "output_bytes",
     )
 
@@ -189,6 +203,13 @@ class Connection:
         self.output_bytes = 0
         """The bytes of responses that `data_to_send` would return; those of the fast
         path are not counted."""
+        self.decoding: Request | None = None
+        """The request that is being decoded in slices."""
+        self._slices: Iterator[None] = iter(())
+        self.in_slices = False
+        """Whether requests of `LARGE_BYTES` or more are decoded in slices:
+        `next_request` then decodes one, and returns None while there are further ones.
+        """
         self.frames = FrameReader(frame_bytes_max, produce_bytes_max)
         self.concurrent = CONCURRENT
         """The APIs whose requests need not wait for those of others of them."""
@@ -228,6 +249,8 @@ class Connection:
 
     def has_request(self) -> bool:
         """Return whether `next_request` has a complete request to return now."""
+        if self.decoding is not None:
+            return True
         if self.failure is not None or self.is_blocked:
             return False
         if self._sasl is not None:
@@ -253,6 +276,7 @@ class Connection:
             fast_path is None
             or self._pending
             or self.frames.waiting_bytes
+            or self.decoding is not None
             or (sasl is not None and not sasl.is_complete)
         ):
             return data
@@ -275,29 +299,43 @@ class Connection:
         """Return the next request that can be handled now.
 
         None when its bytes are incomplete, when it has to wait for the response to an
-        earlier request, or after `FAST_PATH_TURN` responses of the fast path; see
-        `has_request`.
+        earlier request, after `FAST_PATH_TURN` responses of the fast path, or after a
+        slice of a request that is being decoded; see `has_request`.
         """
-        if self.failure is not None or (self._pending and self.is_blocked):
-            return None
-        if self._sasl is not None:
-            self._set_limits(self._sasl)
+        decoding = self.decoding
+        if decoding is None:
+            if self.failure is not None or (self._pending and self.is_blocked):
+                return None
+            if self._sasl is not None:
+                self._set_limits(self._sasl)
         frames = self.frames
         try:
+            if decoding is not None:
+                return self._decode_slice(decoding)
             while (frame := frames.next_frame()) is not None:
                 request = self._decode(frame)
                 if request is not None:
                     return request
-                if len(self._out) >= FAST_PATH_TURN:
+                if self.decoding is not None or len(self._out) >= FAST_PATH_TURN:
                     return None
         except MalformedFrame as error:
-            # The traceback of the raised error refers to the frame's bytes, and would
-            # hold them until the next garbage collection.
-            self.failure = MalformedFrame(str(error))
-            frames.discard()
+            self._fail(error)
         else:
             self.failure = frames.failure
         return None
+
+    def _decode_slice(self, request: Request) -> Request | None:
+        """Decode a slice of the large request; return the request after the last."""
+        for _ in self._slices:
+            return None
+        self.decoding = None
+        return self._add(request)
+
+    def _fail(self, error: MalformedFrame) -> None:
+        # The traceback of the raised error refers to the frame's bytes, and would hold
+        # them until the next garbage collection.
+        self.failure = MalformedFrame(str(error))
+        self.discard()
 
     def read_frame(self, frame: bytes) -> Request | None:
         """Decode a complete frame without its size, as `receive_data` and
@@ -322,14 +360,20 @@ class Connection:
     def discard(self) -> None:
         """Drop the bytes received."""
         self.frames.discard()
+        self.decoding, self._slices = None, iter(())
 
     def discard_unless_produce(self) -> None:
         """Drop the bytes received, except when a Produce request is next.
 
         With acks=0 a client may disconnect as soon as it has sent its records.
         """
-        if not self.has_request() or self.frames.next_key() != ApiKey.PRODUCE:
-            self.frames.discard()
+        decoding = self.decoding
+        if decoding is not None:
+            key: int | None = decoding.api_key
+        else:
+            key = self.frames.next_key() if self.has_request() else None
+        if key != ApiKey.PRODUCE:
+            self.discard()
 
     def respond(
         self, request: Request, response: Message | CommitResponse | None
@@ -337,23 +381,29 @@ class Connection:
         """Queue the response to a request; None means that the request has no response.
         A response that cannot be encoded is a bug: the error is not caught.
         """
-        assert request.frame is None, "answered twice"
         if response is None:
-            frame = b""
+            self._queue(request, b"")
         elif isinstance(response, CommitResponse):
-            frame = write_response(
-                request.correlation_id,
-                response.encode(),
-                tagged=request.tagged_response,
-            )
+            self._queue_body(request, response.encode())
         elif request.api_version == RAW_TOKEN:
-            frame = _raw_token(response)
+            self._queue(request, _raw_token(response))
         else:
-            frame = write_response(
-                request.correlation_id,
-                encode(response, request.api_version),
-                tagged=request.tagged_response,
-            )
+            self._queue_body(request, encode(response, request.api_version))
+
+    def respond_in_slices(self, request: Request, response: Message) -> Iterator[None]:
+        """Do as `respond`, and yield between slices of the encoding. No later request
+        may be handled meanwhile, as after `hold_requests`."""
+        body = yield from encode_in_slices(response, request.api_version)
+        self._queue_body(request, body)
+
+    def _queue_body(self, request: Request, body: bytes) -> None:
+        tagged = request.tagged_response
+        self._queue(
+            request, write_response(request.correlation_id, body, tagged=tagged)
+        )
+
+    def _queue(self, request: Request, frame: bytes) -> None:
+        assert request.frame is None, "answered twice"
         request.frame = frame
         self.held_bytes += len(frame) - request.size
         pending = self._pending
@@ -436,17 +486,40 @@ class Connection:
             layout = _request_layout(key, version, self._release)
             self._layouts[key, version] = layout
         client_id, at = self._client_id(frame, flexible=layout.flexible)
-        body: Any
-        if layout.commit is not None:
-            body = read_commit(layout.commit, frame, at, self._elements_max)
-        else:
-            body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
-        request = Request(key, version, correlation_id, client_id, body, tagged)
+        request = Request(key, version, correlation_id, client_id, None, tagged)
         request.size = len(frame)
+        if self.in_slices and len(frame) >= LARGE_BYTES:
+            self.decoding = request
+            self._slices = self._read_in_slices(layout, request, frame, at)
+            return self._decode_slice(request)
+        if layout.commit is not None:
+            request.body = read_commit(layout.commit, frame, at, self._elements_max)
+        else:
+            request.body, _ = decode(
+                layout.request, version, frame, at, self._elements_max
+            )
+        return self._add(request)
+
+    def _read_in_slices(
+        self, layout: _RequestLayout, request: Request, frame: bytes, at: int
+    ) -> Iterator[None]:
+        """Decode the body of a request; yield between slices of the work."""
+        elements_max = self._elements_max
+        if layout.commit is not None:
+            request.body = yield from read_commit_in_slices(
+                layout.commit, frame, at, elements_max
+            )
+        else:
+            request.body, _ = yield from decode_in_slices(
+                layout.request, request.api_version, frame, at, elements_max
+            )
+
+    def _add(self, request: Request) -> Request:
+        """Add a request that was decoded to those without a response."""
         self.held_bytes += request.size
         self._pending.append(request)
-        self._is_alone = key not in self.concurrent
+        self._is_alone = request.api_key not in self.concurrent
         return request
 
     def _client_id(self, frame: bytes, *, flexible: bool) -> tuple[str, int]:

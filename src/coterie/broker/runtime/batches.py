@@ -28,6 +28,8 @@ from coterie.wire.record_batch import (
 BATCH_RECORDS_MAX: Final = 1_000
 OPEN_BATCH_BYTES: Final = 65_536
 """The size from which on no commit is added to a batch."""
+_RECORD_BYTES_MIN: Final = 40
+"""A size that every record of an offset has. A commit of too many is not encoded."""
 
 
 def result_batch(result: Result, offset: LogOffset, now_ms: int) -> bytes:
@@ -75,6 +77,8 @@ def stage_commit(
     commit alone had more than `batch_bytes_max`.
     """
     assert commit.record_count > 0
+    if commit.record_count * _RECORD_BYTES_MIN > batch_bytes_max:
+        return 0
     batch = log.open_batch(partition, OPEN_BATCH_BYTES)
     grown = 0
     if batch is not None:

@@ -155,12 +155,27 @@ class DataPlane:
             self.stage([self.catalog.create_offsets_topic(fresh_id)])
         return self.catalog.topics[OFFSETS_TOPIC]
 
-    def when_durable(self, done: Callable[[ErrorCode], None]) -> None:
+    @property
+    def failures(self) -> int:
+        """The number of flushes that failed."""
+        return self.flusher.failures
+
+    def when_durable(
+        self, done: Callable[[ErrorCode], None], failures: int | None = None
+    ) -> None:
         """Call `done` with NONE once all that is staged is durable, else with
-        KAFKA_STORAGE_ERROR."""
+        KAFKA_STORAGE_ERROR.
+
+        A request that stages in several iterations of the loop passes the number of
+        `failures` before: what was staged earlier was lost if there are more.
+        """
 
         def settled(error: LogError | None) -> None:
-            done(ErrorCode.NONE if error is None else ErrorCode.KAFKA_STORAGE_ERROR)
+            is_lost = failures is not None and failures != self.flusher.failures
+            if error is not None or is_lost:
+                done(ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                done(ErrorCode.NONE)
 
         self.flusher.when_durable(settled)
 

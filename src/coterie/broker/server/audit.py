@@ -28,6 +28,7 @@ LOGGER: Final = logging.getLogger("coterie.audit")
 
 NAMES_MAX: Final = 20
 """The largest number of resources that a line names."""
+_SLICE_ITEMS: Final = 256
 STANDALONE_INTERVAL_S: Final = 60.0
 STANDALONE_MAX: Final = 1_000
 """The largest number of groups and clients that are remembered."""
@@ -76,23 +77,35 @@ class AuditLog:
                 return
             handler(ObservedCall(call, lambda response: log(call, response)))
 
-        def log(call: Call, response: Any) -> None:
+        def log(call: Call, response: Any) -> Iterator[None] | None:
+            suppressed = self._limit_of(call).admit() if audited.is_standalone else 0
+            if suppressed is None:
+                return None
+            return log_in_slices(call, response, suppressed)
+
+        def log_in_slices(call: Call, response: Any, suppressed: int) -> Iterator[None]:
             try:
-                self.log(key, call, response, audited)
+                yield from self._log(key, call, response, audited, suppressed)
             except Exception:  # the request is done: respond nevertheless
                 LOGGER.exception("a bug in the audit of API %s", key.title)
 
         return handle
 
-    def log(self, key: ApiKey, call: Call, response: Any, audited: Audited) -> None:
-        """Log the line of a request."""
-        suppressed = self._limit_of(call).admit() if audited.is_standalone else 0
-        if suppressed is None:
-            return
+    def _log(
+        self,
+        key: ApiKey,
+        call: Call,
+        response: Any,
+        audited: Audited,
+        suppressed: int | None,
+    ) -> Iterator[None]:
+        """Log the line of a request; yield between slices of the work."""
         items = iter(audited.items(call.request, response))
         first = list(islice(items, NAMES_MAX))
         codes = Counter(item.code for item in first)
-        codes.update(item.code for item in items)
+        while part := [item.code for item in islice(items, _SLICE_ITEMS)]:
+            codes.update(part)
+            yield
         if not codes[ErrorCode.NONE] and not audited.is_standalone:
             suppressed = self._refused.admit()
             if suppressed is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any, Protocol, TypeAlias
 
 from coterie.auth.acl import (
@@ -21,8 +22,8 @@ from coterie.wire.schema import Struct
 
 
 class Peer(Protocol):
-    """The interface of a client connection that a call uses. A subclass without SASL or
-    quotas inherits what follows `close`."""
+    """The interface of a client connection that a call uses. A subclass without turns,
+    SASL or quotas inherits what follows `close`."""
 
     node: Node
     principal: Principal
@@ -38,6 +39,13 @@ class Peer(Protocol):
 
     def close(self) -> None:
         """Close the connection after the pending responses are sent."""
+
+    def run_in_slices(self, token: Any, slices: Iterator[None]) -> None:
+        """Run an iterator that does the work of a request in slices: some of them now,
+        and others in later iterations of the event loop. No later request of the
+        connection is handled before the response."""
+        for _ in slices:
+            pass
 
     def fail_authentication(self, token: Any, response: Struct, reason: str) -> None:
         """Send the response after a delay, log the reason and close the connection."""
@@ -163,6 +171,11 @@ class Call:
 
     # Responses.
 
+    def run_in_slices(self, slices: Iterator[None]) -> None:
+        """Run an iterator that does work in slices, as `Peer.run_in_slices` does. A
+        slice is a tenth of a millisecond at most."""
+        self.peer.run_in_slices(self._token, slices)
+
     def wait(self, end: Callable[[], None]) -> None:
         """Note that the response waits for an event, at most as long as the client
         permits; `end` ends the wait. The test kit does that early."""
@@ -182,11 +195,16 @@ class Call:
 
 
 class ObservedCall(Call):
-    """A call whose response is passed to `observe` before it is sent."""
+    """A call whose response is passed to `observe` before it is sent; that may return
+    an iterator, which observes in slices."""
 
     __slots__ = ("_call", "_observe")
 
-    def __init__(self, call: Call, observe: Callable[[Response | None], None]) -> None:
+    def __init__(
+        self,
+        call: Call,
+        observe: Callable[[Response | None], Iterator[None] | None],
+    ) -> None:
         super().__init__(
             call.request, call.api_version, call.client_id, call.peer, call.token
         )
@@ -195,7 +213,16 @@ class ObservedCall(Call):
 
     def respond(self, response: Response | None) -> None:
         """Observe and send the response."""
-        self._observe(response)
+        slices = self._observe(response)
+        if slices is None:
+            self._call.respond(response)
+        else:
+            self.run_in_slices(self._respond_after(slices, response))
+
+    def _respond_after(
+        self, slices: Iterator[None], response: Response | None
+    ) -> Iterator[None]:
+        yield from slices
         self._call.respond(response)
 
 
@@ -203,3 +230,17 @@ Handler: TypeAlias = Callable[[Call], None]
 """A function that serves the requests of one API; it calls `respond` once, now or
 later.
 """
+
+
+def in_slices(steps: Callable[[Call], Iterator[None]]) -> Handler:
+    """Return the handler that runs a generator function in slices.
+
+    The function yields after each item of its request, so that the event loop serves
+    other clients while it handles many.
+    """
+
+    @wraps(steps)
+    def handle(call: Call) -> None:
+        call.run_in_slices(steps(call))
+
+    return handle

@@ -2,22 +2,30 @@
 
 The requests of one read are handled in the same event loop iteration, for at most
 `TURN_S` when there are several, and all responses that are ready are sent in one write.
-Connections with further requests take turns, which share `TURN_S` of each iteration, so
-that one read cannot stop the others. No request is handled while too many are in
-flight, or while too many bytes wait to be sent; reading pauses when `READ_AHEAD_BYTES`
-are received and not handled. A client that violates the protocol is disconnected, with
-one line in the log.
+Large requests and responses are decoded and encoded in slices, and so do handlers of
+many items work (`run_in_slices`). Connections with further requests or slices take
+turns, which share `TURN_S` of each iteration, so that one client cannot stop the
+others. No request is handled while too many are in flight, or while too many bytes wait
+to be sent; reading pauses when `READ_AHEAD_BYTES` are received and not handled. A
+client that violates the protocol is disconnected, with one line in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, cast
 
 from coterie.auth.acl import ANONYMOUS, Principal
-from coterie.broker.protocol.connection import Connection, Request
+from coterie.broker.protocol.connection import (
+    CONCURRENT,
+    LARGE_BYTES,
+    RAW_TOKEN,
+    Connection,
+    Request,
+)
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call
 from coterie.broker.server.connections import Connections
@@ -31,14 +39,20 @@ from coterie.broker.server.request_memory import (
 from coterie.broker.server.throttle import Mute, Throttle
 from coterie.broker.server.turns import TURN_S
 from coterie.wire.api import ApiKey
+from coterie.wire.commit import CommitResponse
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES: Final = 65_536
 """Bytes that are received while the requests before them cannot be handled."""
+CALLBACK_S: Final = TURN_S / 10
+"""Time for the slices that follow a flush, before the others get turns."""
 UNCOUNTED_BYTES: Final = 4_096
 """What a connection may hold in requests and responses without being counted."""
+_AT_ONCE: Final = frozenset({ApiKey.FETCH, ApiKey.OFFSET_FETCH})
+"""The APIs whose responses to small requests are encoded at once: they consist of
+encoded data."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -58,6 +72,7 @@ class ClientConnection(asyncio.Protocol):
         self._handlers = connections.handlers
         self._requests = node.broker.counts.requests
         self._loop = loop
+        self._seconds = connections.turns.seconds
         self._heartbeats = HeartbeatMemo(node)
         self._connection = Connection(
             min(
@@ -70,6 +85,7 @@ class ClientConnection(asyncio.Protocol):
             fast_path_prefixes=HEARTBEAT_FRONTS if connections.has_fast_paths else (),
             sasl=self.sasl,
         )
+        self._connection.in_slices = True
         if connections.release is not None:
             self._connection.act_as(connections.release)
         self._in_flight_max = settings.max_in_flight_requests_per_connection
@@ -189,11 +205,13 @@ class ClientConnection(asyncio.Protocol):
             self.sasl.expire_session(self.node.broker.clock())
         self._is_handling = True
         request = connection.next_request()
-        if ends_s is None and connection.frames.waiting_bytes:
-            ends_s = self._loop.time() + TURN_S
-        while request is not None:
+        if ends_s is None and (
+            connection.frames.waiting_bytes or connection.decoding is not None
+        ):
+            ends_s = self._seconds() + TURN_S
+        while request is not None or connection.decoding is not None:
             self._progress.seen_bytes = 0
-            if not self._handle(request):
+            if request is not None and not self._handle(request):
                 return
             if ends_s is None or not self._can_go_on(ends_s):
                 break
@@ -204,6 +222,7 @@ class ClientConnection(asyncio.Protocol):
             self._disconnect(f"invalid request: {connection.failure}")
         elif (
             connection.frames.waiting_bytes
+            or connection.decoding is not None
             or self._is_paused
             or connection.held_bytes > UNCOUNTED_BYTES
             or self.share.held_bytes
@@ -215,9 +234,11 @@ class ClientConnection(asyncio.Protocol):
         connection = self._connection
         if self._transport is None:
             connection.discard_unless_produce()
-        if self._is_closing or self._is_full() or not connection.frames.waiting_bytes:
+        if self._is_closing or self._is_full():
             return False
-        if self._loop.time() < ends_s:
+        if not connection.frames.waiting_bytes and connection.decoding is None:
+            return False
+        if self._seconds() < ends_s:
             return True
         self._connections.turns.exhausted_count += connection.has_request()
         return False
@@ -254,7 +275,8 @@ class ClientConnection(asyncio.Protocol):
         self._update_reading()
 
     def _add_turn(self) -> None:
-        if self._connection.frames.waiting_bytes:
+        connection = self._connection
+        if connection.frames.waiting_bytes or connection.decoding is not None:
             self._is_turn_added = True
             self._connections.turns.add(self.take_turn, self.abort, self._loop)
 
@@ -274,19 +296,75 @@ class ClientConnection(asyncio.Protocol):
             response = None
         elif self._client_quotas.has_client_quotas:
             self._mute.extend(self._throttle.respond(token, response))
+        if (
+            response is None
+            or token.api_key in CONCURRENT
+            or (token.api_key in _AT_ONCE and token.size < LARGE_BYTES)
+            or token.api_version == RAW_TOKEN
+            or isinstance(response, CommitResponse)
+        ):
+            self._encode(token, response)
+        else:
+            self._run_slices(token, self._encode_in_slices(token, response))
+
+    def _encode(self, token: Request, response: Any) -> None:
         try:
             self._connection.respond(token, response)
         except Exception:
-            _LOGGER.exception(
-                "%s: a bug: the response of API %d version %d could not be encoded",
-                self.client_host,
-                token.api_key,
-                token.api_version,
-            )
-            self.abort()
+            self._fail_to_encode(token)
             return
         if not self._is_handling:
             self._schedule_write()
+
+    def _encode_in_slices(self, token: Request, response: Any) -> Iterator[None]:
+        try:
+            yield from self._connection.respond_in_slices(token, response)
+        except Exception:
+            self._fail_to_encode(token)
+            return
+        if not self._is_handling:
+            self._schedule_write()
+
+    def _fail_to_encode(self, token: Request) -> None:
+        _LOGGER.exception(
+            "%s: a bug: the response of API %d version %d could not be encoded",
+            self.client_host,
+            token.api_key,
+            token.api_version,
+        )
+        self.abort()
+
+    def run_in_slices(self, token: Any, slices: Iterator[None]) -> None:
+        self._connection.hold_requests()
+        # A callback of a flush completes many requests.
+        seconds = TURN_S if self._is_handling else CALLBACK_S
+        self._run_slices(token, slices, self._seconds() + seconds)
+
+    def _run_slices(
+        self, token: Request, slices: Iterator[None], ends_s: float | None = None
+    ) -> None:
+        """Run slices of a request's work until `ends_s`, by default for `TURN_S`; add
+        the others to the turns. Without a client they are dropped."""
+        if self._transport is None:
+            return
+        for _ in slices:
+            now_s = self._seconds()
+            if ends_s is None:
+                ends_s = now_s + TURN_S
+            elif now_s >= ends_s:
+                self._connections.turns.exhausted_count += 1
+                self._add_slices(token, slices)
+                return
+
+    def _add_slices(self, token: Request, slices: Iterator[None]) -> None:
+        def run(ends_s: float) -> None:
+            work = partial(self._run_slices, token, slices, ends_s)
+            if self._client_quotas.has_client_quotas:
+                self._throttle.measure(token, work)
+            else:
+                work()
+
+        self._connections.turns.add(run, self.abort, self._loop)
 
     def hold_requests(self) -> None:
         self._connection.hold_requests()
@@ -436,6 +514,8 @@ class ClientConnection(asyncio.Protocol):
         connection = self._connection
         assert self._transport is not None
         held = connection.frames.waiting_bytes + connection.held_bytes
+        if connection.decoding is not None:
+            held += connection.decoding.size
         held += self._transport.get_write_buffer_size()
         return held, connection.frames.missing_bytes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
@@ -49,7 +50,7 @@ class Connections:
     """The open connections of a server, and the limits that they share.
 
     Without `has_fast_paths`, a handler gets every request, even those whose response is
-    stored.
+    stored. `seconds` is the clock of the turns.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Connections:
         *,
         has_fast_paths: bool = True,
         release: Release | None = None,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.has_fast_paths = has_fast_paths
         self.settings = settings
@@ -68,7 +70,7 @@ class Connections:
         self.security = security
         self.memory = RequestMemory(settings.queued_max_request_bytes)
         self.limits = ConnectionLimits(settings)
-        self.turns = Turns()
+        self.turns = Turns(seconds)
         self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
         """The log of connections that are closed, by the kind of error."""
         self._open: set[OpenConnection] = set()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from coterie.broker.catalog.client_quotas import QuotaKey
@@ -73,12 +74,16 @@ class Throttle:
 
     def handle(self, handler: Handler, call: Call, request: Request) -> None:
         """Call a request's handler and record the time."""
+        self.measure(request, partial(handler, call))
+
+    def measure(self, request: Request, work: Callable[[], None]) -> None:
+        """Do work for a request and record the time."""
         limit = self._limits(request.client_id).request
         if limit is None or self._is_authenticating(request):
-            handler(call)
+            work()
             return
         self._since_ns = self._timer()
-        handler(call)
+        work()
         elapsed_ns = self._elapsed_ns()
         self._since_ns = None
         limit.rate.record(elapsed_ns * PERCENT_PER_NS, self._clock())

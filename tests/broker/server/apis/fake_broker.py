@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, cast
@@ -143,6 +143,10 @@ class FakePeer:
 
     def hold_requests(self) -> None:
         self.is_held = True
+
+    def run_in_slices(self, token: Any, slices: Iterator[None]) -> None:
+        for _ in slices:
+            pass
 
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         raise AssertionError("there are no quotas")

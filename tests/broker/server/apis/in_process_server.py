@@ -7,7 +7,7 @@ version decodes it. The event loop runs only while a call waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -85,6 +85,10 @@ class FakePeer:
 
     def hold_requests(self) -> None:
         pass  # there are no later requests
+
+    def run_in_slices(self, token: Any, slices: Iterator[None]) -> None:
+        for _ in slices:
+            pass
 
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         raise AssertionError("there are no quotas")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -144,3 +145,49 @@ def test_only_partitions_with_an_open_transaction_are_unstable(version: int) -> 
         assert fetched(server, version, stable=False) == {0: (0, 5), 1: (0, 5)}
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
         assert fetched(server, version, stable=True) == {0: (unstable, -1), 1: (0, 5)}
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_many_topics_are_fetched_in_parts_of_one_response(version: int) -> None:
+    names = [f"topic-{at}" for at in range(349)]
+    wanted = [*names[:201], "t", *names[201:]]
+    with server_with_offset() as server:
+        if version == 7:
+            request = m.OffsetFetchRequest(
+                group_id="g",
+                topics=[
+                    m.OffsetFetchRequestTopic(name=name, partition_indexes=[0])
+                    for name in wanted
+                ],
+            )
+            topics = server.call(request, version).topics
+        else:
+            group = m.OffsetFetchRequestGroup(
+                group_id="g",
+                topics=[
+                    m.OffsetFetchRequestTopics(name=name, partition_indexes=[0])
+                    for name in wanted
+                ],
+            )
+            [answer] = server.call(m.OffsetFetchRequest(groups=[group]), 9).groups
+            topics = answer.topics
+    assert [topic.name for topic in topics] == wanted
+    offsets = [topic.partitions[0].committed_offset for topic in topics]
+    assert offsets == [5 if name == "t" else -1 for name in wanted]
+
+
+@pytest.mark.parametrize("module", [fetch, committed_offsets])
+def test_parts_of_many_topics_have_the_error_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType
+) -> None:
+    # The limit is exceeded within a part, or by all parts together.
+    limit = 200 if module is fetch else 3_000
+    monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", limit)
+    topics = [
+        m.OffsetFetchRequestTopics(name=f"topic-{at}", partition_indexes=[0])
+        for at in range(250)
+    ]
+    group = m.OffsetFetchRequestGroup(group_id="g", topics=topics)
+    with server_with_offset() as server:
+        [answer] = server.call(m.OffsetFetchRequest(groups=[group]), 9).groups
+    assert (answer.error_code, answer.topics) == (INVALID, [])

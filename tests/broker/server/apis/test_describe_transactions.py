@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from coterie.broker.server.apis.describe_transactions import PARTITIONS_PER_TURN
 from coterie.errors import LogError
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.server.apis.fake_broker import FakeBroker, allow_except
+from tests.broker.server.apis.fake_broker import FakeBroker, FakePeer, allow_except
 from tests.broker.server.apis.test_transactions import V2, Client
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -97,21 +96,20 @@ def test_repeated_partitions_are_described_once(broker: FakeBroker) -> None:
     assert [part.partition_index for part in found] == [0, 1]
 
 
-def test_many_partitions_are_described_in_several_turns(
+def test_each_partition_is_described_in_a_slice(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = 0
+    counts: list[int] = []
 
-    def call_later(_: float, callback: Callable[[], None]) -> None:
-        nonlocal turns
-        turns += 1
-        broker.loop.call_soon(callback)
+    def run(self: FakePeer, token: object, slices: Iterator[None]) -> None:
+        counts.append(sum(1 for _ in slices))
 
-    monkeypatch.setattr(broker.scheduler, "call_later", call_later)
-    broker.create("wide", partition_count=2 * PARTITIONS_PER_TURN)
-    found = producers(broker, ("wide", [*range(2 * PARTITIONS_PER_TURN)]))
+    monkeypatch.setattr(FakePeer, "run_in_slices", run)
+    broker.create("wide", partition_count=100)
+    found = producers(broker, ("wide", [*range(100)]))
     assert {part.error_code for part in found} == {0}
-    assert (turns, len(found)) == (2, 2 * PARTITIONS_PER_TURN)
+    assert len(found) == 100
+    assert counts == [101]
 
 
 def test_an_unreadable_log_is_kafka_storage_error(

@@ -5,19 +5,20 @@ Error codes and messages are those of Apache Kafka 4.3.1 with one node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coterie.broker.server.apis.replicas import IN_MEMORY, SIZES_PER_STEP
+from coterie.broker.server.apis.replicas import IN_MEMORY
 from coterie.errors import LogError
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
+    FakePeer,
     allow_only,
     batch_of,
     produce_request,
@@ -99,38 +100,23 @@ def test_each_node_describes_its_own_replicas() -> None:
     ]
 
 
-def test_many_partitions_are_measured_in_several_turns(
+def test_topics_deleted_during_the_description_are_left_out(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker.create("wide", partition_count=2 * SIZES_PER_STEP)
-    measured = 0
-    per_turn = []
+    def run(self: FakePeer, token: object, slices: Iterator[None]) -> None:
+        for _ in range(50):
+            next(slices)
+        broker.data.stage([broker.catalog.delete_topic("late")])
+        broker.log.flush()
+        assert sum(1 for _ in slices) >= 50
 
-    def size_bytes(_: object) -> int:
-        nonlocal measured
-        measured += 1
-        return 0
-
-    def call_later(_: float, callback: Callable[[], None]) -> None:
-        per_turn.append(measured)
-        broker.loop.call_soon(callback)
-
-    monkeypatch.setattr(broker.log, "size_bytes", size_bytes)
-    monkeypatch.setattr(broker.scheduler, "call_later", call_later)
-    response = broker.call(m.DescribeLogDirsRequest(topics=None), 5)
-    assert per_turn == [SIZES_PER_STEP, 2 * SIZES_PER_STEP]
-    assert len(response.results[0].topics[1].partitions) == 2 * SIZES_PER_STEP
-
-
-def test_topics_deleted_during_the_description_are_left_out(broker: FakeBroker) -> None:
-    broker.create("wide", partition_count=SIZES_PER_STEP)
+    monkeypatch.setattr(FakePeer, "run_in_slices", run)
+    broker.create("wide", partition_count=100)
     broker.create("late", partition_count=1)
-    peer = broker.start_call(m.DescribeLogDirsRequest(topics=None), 5)
-    broker.data.stage([broker.catalog.delete_topic("late")])
-    broker.log.flush()
-    while not peer.responses:
-        broker.scheduler.advance(0)
-    assert "late" not in sizes(peer.response.results[0])
+    response = broker.call(m.DescribeLogDirsRequest(topics=None), 5)
+    described = sizes(response.results[0])
+    assert len(described["wide"]) == 100
+    assert "late" not in described
 
 
 def test_an_unreadable_log_is_kafka_storage_error(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from coterie.errors import LogFull
 from coterie.wire import messages as m
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from tests.broker.server.apis.fake_broker import FakeBroker, allow_only
+from tests.broker.server.apis.fake_broker import FakeBroker, FakePeer, allow_only
 
 NEWEST = 13
 
@@ -89,6 +91,24 @@ def test_creating_topics_needs_create_permission(broker: FakeBroker) -> None:
     assert first.error_code == 0
     assert first.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert second.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_write_that_fails_between_two_slices_is_the_error_of_all_topics(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(self: FakePeer, token: object, slices: Iterator[None]) -> None:
+        next(slices)
+        next(slices)
+        broker.fail_next_write()
+        with pytest.raises(LogFull):
+            broker.flusher.flush()
+        for _ in slices:
+            pass
+
+    monkeypatch.setattr(FakePeer, "run_in_slices", run)
+    results = create(broker, new("a"), new("b"))
+    assert [each.error_code for each in results] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert "a" not in broker.catalog.topics
 
 
 def test_a_full_disk_is_an_error_and_creates_no_topic(broker: FakeBroker) -> None:

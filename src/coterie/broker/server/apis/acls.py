@@ -11,7 +11,7 @@ DeleteAcls    31   1-3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from coterie.auth.acl import (
@@ -34,7 +34,7 @@ from coterie.broker.catalog.entries import (
     too_many_changes,
 )
 from coterie.broker.server.apis.routing import respond_when_durable
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
@@ -83,15 +83,21 @@ def describe_acls(call: Call) -> None:
     call.node.broker.data.when_durable(durable)
 
 
-def create_acls(call: Call) -> None:
+@in_slices
+def create_acls(call: Call) -> Iterator[None]:
     """Create ACL bindings, each with its own result; respond once all are durable.
 
     Requires ALTER on the cluster. Creating an existing binding succeeds without a
     change.
     """
     request: m.CreateAclsRequest = call.request
-    results = [_create(call, creation) for creation in request.creations]
-    respond_when_durable(call, m.CreateAclsResponse(results=results), results)
+    failures = call.node.broker.data.failures
+    results = []
+    for creation in request.creations:
+        results.append(_create(call, creation))
+        yield
+    response = m.CreateAclsResponse(results=results)
+    respond_when_durable(call, response, results, failures)
 
 
 def _create(call: Call, creation: m.AclCreation) -> m.AclCreationResult:
@@ -125,7 +131,8 @@ def _create(call: Call, creation: m.AclCreation) -> m.AclCreationResult:
     return m.AclCreationResult(error_message=None)
 
 
-def delete_acls(call: Call) -> None:
+@in_slices
+def delete_acls(call: Call) -> Iterator[None]:
     """Delete the ACL bindings that match each filter; respond once that is durable.
 
     Requires ALTER on the cluster. All filters are matched before anything is deleted.
@@ -135,6 +142,7 @@ def delete_acls(call: Call) -> None:
     results = []
     match_count = 0
     for requested in request.filters:
+        yield
         matching: Sequence[AclBinding] = ()
         result = m.DeleteAclsFilterResult(error_message=None)
         try:

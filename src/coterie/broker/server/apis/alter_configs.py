@@ -18,7 +18,7 @@ incremental changes with the same result.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -42,7 +42,7 @@ from coterie.broker.server.apis.describe_configs import (
     unsupported_resource,
 )
 from coterie.broker.server.apis.routing import respond_when_durable
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicName
 from coterie.wire import messages as m
@@ -61,26 +61,29 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-def incremental_alter_configs(call: Call) -> None:
+@in_slices
+def incremental_alter_configs(call: Call) -> Iterator[None]:
     """Change configurations; respond once all are durable. Requires ALTER_CONFIGS on
     each resource."""
     request: m.IncrementalAlterConfigsRequest = call.request
-    results = _change_all(call, request.resources)
-    respond_when_durable(
-        call, m.IncrementalAlterConfigsResponse(responses=results), results
-    )
+    response = m.IncrementalAlterConfigsResponse()
+    yield from _change_all(call, request.resources, response)
 
 
 def _change_all(
-    call: Call, resources: Sequence[m.IncrementalAlterConfigsResource]
-) -> list[m.AlterConfigsResourceResponse]:
-    """Stage the changes, unless `validate_only` is set; return a result for each."""
-    results = []
+    call: Call,
+    resources: Sequence[m.IncrementalAlterConfigsResource],
+    response: m.IncrementalAlterConfigsResponse | m.AlterConfigsResponse,
+) -> Iterator[None]:
+    """Stage the changes, unless `validate_only` is set; respond with a result for
+    each."""
+    failures = call.node.broker.data.failures
     named = Counter(
         (resource.resource_type, resource.resource_name) for resource in resources
     )
     change_count = sum(len(resource.configs) for resource in resources)
     for resource in resources:
+        yield
         result = m.AlterConfigsResourceResponse(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
@@ -102,8 +105,8 @@ def _change_all(
                 call.node.broker.data.stage(entries)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
-        results.append(result)
-    return results
+        response.responses.append(result)
+    respond_when_durable(call, response, response.responses, failures)
 
 
 def _check_changes(configs: Sequence[m.IncrementalAlterableConfig]) -> None:
@@ -242,14 +245,16 @@ def _new_value(
 # AlterConfigs.
 
 
-def alter_configs(call: Call) -> None:
+@in_slices
+def alter_configs(call: Call) -> Iterator[None]:
     """Replace the configurations of each resource; respond once all are durable.
     Requires ALTER_CONFIGS on each resource."""
     request: m.AlterConfigsRequest = call.request
-    results = _change_all(
-        call, [_incremental_changes(call, each) for each in request.resources]
-    )
-    respond_when_durable(call, m.AlterConfigsResponse(responses=results), results)
+    changes = []
+    for resource in request.resources:
+        changes.append(_incremental_changes(call, resource))
+        yield
+    yield from _change_all(call, changes, m.AlterConfigsResponse())
 
 
 def _incremental_changes(

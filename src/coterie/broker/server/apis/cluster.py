@@ -16,13 +16,13 @@ responds to it with UNSUPPORTED_VERSION in version 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
 from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
 from coterie.broker.server.apis.routing import LEADER_EPOCH, unknown_partition
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.wire import messages as m
 from coterie.wire.api import ADVERTISED, IMPLEMENTED
@@ -153,7 +153,8 @@ _COORDINATOR_MESSAGES: Final[Mapping[int, str]] = {
 """The messages of Kafka's class Errors, which clients log."""
 
 
-def find_coordinator(call: Call) -> None:
+@in_slices
+def find_coordinator(call: Call) -> Iterator[None]:
     """Find the coordinator of each key, in the order of the request.
 
     Groups are mapped to nodes as Kafka's clients expect. Requires DESCRIBE on
@@ -161,9 +162,10 @@ def find_coordinator(call: Call) -> None:
     """
     request: m.FindCoordinatorRequest = call.request
     if call.api_version >= _MANY_KEYS_SINCE:
-        coordinators = [
-            _find_coordinator(call, key) for key in request.coordinator_keys
-        ]
+        coordinators = []
+        for key in request.coordinator_keys:
+            coordinators.append(_find_coordinator(call, key))
+            yield
         call.respond(m.FindCoordinatorResponse(coordinators=coordinators))
         return
     one = _find_coordinator(call, request.key)

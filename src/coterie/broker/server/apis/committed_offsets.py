@@ -17,7 +17,7 @@ of the group is at the top level from v2 on, and in v1 in each partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -28,14 +28,16 @@ from coterie.broker.coordinator.offsets.fetch import (
     FetchOffsets,
 )
 from coterie.broker.server.apis.routing import (
+    ResponseCollector,
     respond_with_error,
     submit_to_coordinator,
 )
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.commit import Commit
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.primitives import EncodedArray
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11.
 _DESCRIBE: Final = Operation.DESCRIBE
@@ -44,6 +46,9 @@ _GROUP: Final = ResourceType.GROUP
 _TOPIC: Final = ResourceType.TOPIC
 _GROUPS_SINCE: Final = 8
 _TOP_LEVEL_ERROR_SINCE: Final = 2
+_GROUPS_AT_ONCE: Final = 10
+_TOPICS_AT_ONCE: Final = 100
+"""The topics of a group whose offsets a shard fetches in one iteration of the loop."""
 _ENCODED_SINCE: Final = 6
 """The version from which topics and their partitions are encoded alike, up to v9."""
 
@@ -77,7 +82,8 @@ def authorize_topics(call: Call, request: Commit) -> bool:
     return is_any_left
 
 
-def offset_delete(call: Call) -> None:
+@in_slices
+def offset_delete(call: Call) -> Iterator[None]:
     """Delete committed offsets. Requires DELETE on the group and READ on each topic:
     the topics that the principal may read are submitted, and the response for the
     others is added to that of the shard."""
@@ -88,6 +94,7 @@ def offset_delete(call: Call) -> None:
     division = Division(call.node.broker.catalog)
     allowed = []
     for topic in request.topics:
+        yield
         if call.authorize(_READ, _TOPIC, topic.name):
             allowed.append(topic)
         else:
@@ -109,7 +116,12 @@ def offset_fetch(call: Call) -> None:
     """Respond for every group of the request in order, repeated groups included."""
     request: m.OffsetFetchRequest = call.request
     if call.api_version >= _GROUPS_SINCE:
-        _fetch_groups(call, request.groups)
+        steps = _fetch_groups(call, request.groups)
+        if len(request.groups) > _GROUPS_AT_ONCE:
+            call.run_in_slices(steps)
+        else:
+            for _ in steps:
+                pass
         return
     topics = request.topics
     group = m.OffsetFetchRequestGroup(
@@ -128,7 +140,9 @@ def offset_fetch(call: Call) -> None:
     )
 
 
-def _fetch_groups(call: Call, groups: Sequence[m.OffsetFetchRequestGroup]) -> None:
+def _fetch_groups(
+    call: Call, groups: Sequence[m.OffsetFetchRequestGroup]
+) -> Iterator[None]:
     """Fetch the offsets of each group, until the response is too large: a group may be
     repeated."""
     responses: list[Any] = [None] * len(groups)
@@ -146,6 +160,7 @@ def _fetch_groups(call: Call, groups: Sequence[m.OffsetFetchRequestGroup]) -> No
             call.respond(m.OffsetFetchResponse(groups=responses))
 
     for at, group in enumerate(groups):
+        yield
         if bytes_left > 0:
             _fetch_group(call, group, partial(take, at))
             continue
@@ -166,8 +181,64 @@ def _fetch_group(
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         respond(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         return
-    request = FetchOffsets(group, call.request.require_stable)
-    submit_to_coordinator(call, group.group_id, request, respond)
+    topics, is_stable = group.topics, call.request.require_stable
+    if topics is None or len(topics) <= _TOPICS_AT_ONCE:
+        request = FetchOffsets(group, is_stable)
+        submit_to_coordinator(call, group.group_id, request, respond)
+    else:
+        call.run_in_slices(_fetch_topics(call, group, topics, respond))
+
+
+def _fetch_topics(
+    call: Call,
+    group: m.OffsetFetchRequestGroup,
+    topics: Sequence[m.OffsetFetchRequestTopics],
+    respond: Callable[[m.OffsetFetchResponseGroup], None],
+) -> Iterator[None]:
+    """Fetch the offsets of many topics of a group, `_TOPICS_AT_ONCE` at a time."""
+    starts = range(0, len(topics), _TOPICS_AT_ONCE)
+    collector = ResponseCollector[m.OffsetFetchResponseGroup](
+        len(starts), lambda parts: respond(_joined(group, parts))
+    )
+    bytes_left = RESPONSE_BYTES_MAX
+
+    def take(at: int, response: m.OffsetFetchResponseGroup) -> None:
+        nonlocal bytes_left
+        encoded: Any = response.topics
+        if encoded:
+            bytes_left -= len(encoded.body)
+        collector.part(at)(response)
+
+    for at, start in enumerate(starts):
+        if bytes_left <= 0:
+            code = ErrorCode.INVALID_REQUEST
+            take(
+                at, m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+            )
+            continue
+        part = m.OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=[*topics[start : start + _TOPICS_AT_ONCE]],
+        )
+        request = FetchOffsets(part, call.request.require_stable)
+        submit_to_coordinator(call, group.group_id, request, partial(take, at))
+        yield
+
+
+def _joined(
+    group: m.OffsetFetchRequestGroup, parts: Sequence[m.OffsetFetchResponseGroup]
+) -> m.OffsetFetchResponseGroup:
+    """Join the responses for parts of a group's topics; an error is for all of them."""
+    for part in parts:
+        if part.error_code:
+            return part
+    encoded: list[Any] = [part.topics for part in parts]
+    topics: Any = EncodedArray(
+        sum(each.count for each in encoded), b"".join([each.body for each in encoded])
+    )
+    return m.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
 def _old_response(

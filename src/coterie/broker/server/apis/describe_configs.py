@@ -32,7 +32,7 @@ from coterie.broker.catalog.configs import (
 from coterie.broker.catalog.group_configs import GROUP_CONFIGS
 from coterie.broker.catalog.topics import Topic, check_topic_name
 from coterie.broker.server.broker import Broker
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.settings import SECRETS, Settings
 from coterie.types import GroupId
@@ -45,7 +45,8 @@ from coterie.wire.error_codes import ErrorCode
 _DEFAULTS = Settings()
 
 
-def describe_configs(call: Call) -> None:
+@in_slices
+def describe_configs(call: Call) -> Iterator[None]:
     """Describe the configurations of each resource. Requires DESCRIBE_CONFIGS on it.
 
     No configuration keys mean all, as null does. A resource that is repeated with the
@@ -55,6 +56,7 @@ def describe_configs(call: Call) -> None:
     response = m.DescribeConfigsResponse()
     resources = {_identity(resource): resource for resource in request.resources}
     for resource in resources.values():
+        yield
         result = m.DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,

@@ -14,7 +14,6 @@ Descriptions include changes that are not durable yet, so responses wait for the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Final
 
 from coterie.auth.acl import Operation, ResourceType
@@ -28,7 +27,7 @@ from coterie.broker.server.apis.routing import (
     respond_when_durable,
     unknown_partition,
 )
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError, LogError
 from coterie.types import ProducerId, TopicName
 from coterie.wire import messages as m
@@ -48,31 +47,22 @@ STATES: Final = frozenset(
     }
 )
 """The states of Kafka's coordinator; transactions here have four of them."""
-PARTITIONS_PER_TURN: Final = 200
-"""The partitions whose producers are described in one turn of the event loop."""
 
 
 # DescribeProducers.
 
 
-def describe_producers(call: Call) -> None:
+@in_slices
+def describe_producers(call: Call) -> Iterator[None]:
     """Describe the producers of each partition. Requires READ on its topic.
 
     Repeated partitions are described once. The first description of a partition reads
-    the latest batches of its log, so that many partitions take several turns of the
-    loop.
+    the latest batches of its log.
     """
     response = m.DescribeProducersResponse()
-    steps = _describe_partitions(call, response.topics)
-
-    def turn() -> None:
-        if sum(1 for _ in islice(steps, PARTITIONS_PER_TURN)) == PARTITIONS_PER_TURN:
-            call.node.broker.data.scheduler.call_later(0, turn)
-            return
-        described = [part for topic in response.topics for part in topic.partitions]
-        respond_when_durable(call, response, described)
-
-    turn()
+    yield from _describe_partitions(call, response.topics)
+    described = [part for topic in response.topics for part in topic.partitions]
+    respond_when_durable(call, response, described)
 
 
 def _describe_partitions(call: Call, topics: list[m.ProducersTopic]) -> Iterator[None]:
@@ -86,6 +76,7 @@ def _describe_partitions(call: Call, topics: list[m.ProducersTopic]) -> Iterator
         error = _topic_error(call, name)
         topic = m.ProducersTopic(name=name)
         topics.append(topic)
+        yield
         for index in indexes:
             topic.partitions.append(_describe_partition(call, name, index, error))
             yield
@@ -142,16 +133,17 @@ def _described_producer(
 # DescribeTransactions.
 
 
-def describe_transactions(call: Call) -> None:
+@in_slices
+def describe_transactions(call: Call) -> Iterator[None]:
     """Describe the transaction of each transactional id. Requires DESCRIBE on the id.
 
     Topics without DESCRIBE are left out. A repeated id is described once.
     """
     request: m.DescribeTransactionsRequest = call.request
-    described = [
-        _describe_transaction(call, transactional_id)
-        for transactional_id in dict.fromkeys(request.transactional_ids)
-    ]
+    described = []
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        described.append(_describe_transaction(call, transactional_id))
+        yield
     response = m.DescribeTransactionsResponse(transaction_states=described)
     _respond_when_durable(call, response, described)
 

@@ -22,7 +22,7 @@ responses of several shards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from coterie.auth.acl import Operation, ResourceType
@@ -36,10 +36,11 @@ from coterie.broker.server.apis.routing import (
     respond_with_error,
     submit_to_coordinator,
 )
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.types import GroupId
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Struct
 
 CONSUMER_PROTOCOL: Final = "consumer"
 _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
@@ -106,7 +107,8 @@ def _is_consumer_protocol_enabled(call: Call) -> bool:
 # List.
 
 
-def list_groups(call: Call) -> None:
+@in_slices
+def list_groups(call: Call) -> Iterator[None]:
     """List the groups that this node coordinates.
 
     Groups without DESCRIBE are left out without an error.
@@ -119,13 +121,16 @@ def list_groups(call: Call) -> None:
     may_describe_all = call.authorize_cluster(Operation.DESCRIBE)
 
     def done(responses: Sequence[m.ListGroupsResponse]) -> None:
-        response = _merge_lists(responses)
+        call.run_in_slices(respond(_merge_lists(responses)))
+
+    def respond(response: m.ListGroupsResponse) -> Iterator[None]:
         if not may_describe_all:
-            response.groups = [
-                group
-                for group in response.groups
-                if call.authorize_group(Operation.DESCRIBE, group.group_id)
-            ]
+            allowed = []
+            for group in response.groups:
+                if call.authorize_group(Operation.DESCRIBE, group.group_id):
+                    allowed.append(group)
+                yield
+            response.groups = allowed
         call.respond(response)
 
     own = [
@@ -136,6 +141,7 @@ def list_groups(call: Call) -> None:
     collector = ResponseCollector[m.ListGroupsResponse](len(own), done)
     for at, shard in enumerate(own):
         runtime.submit(shard, call.request, call, collector.part(at))
+        yield
 
 
 def _merge_lists(responses: Sequence[m.ListGroupsResponse]) -> m.ListGroupsResponse:
@@ -152,7 +158,8 @@ def _merge_lists(responses: Sequence[m.ListGroupsResponse]) -> m.ListGroupsRespo
 # Describe.
 
 
-def describe_groups(call: Call) -> None:
+@in_slices
+def describe_groups(call: Call) -> Iterator[None]:
     """Describe each group; an error affects only its own group.
 
     Kafka describes a repeated id each time, which lets a small request make a response
@@ -161,11 +168,12 @@ def describe_groups(call: Call) -> None:
     group_ids = list(dict.fromkeys(call.request.groups))
 
     def done(groups: Sequence[m.DescribedGroup]) -> None:
-        _add_authorized_operations(call, groups)
-        call.respond(m.DescribeGroupsResponse(groups=list(groups)))
+        response = m.DescribeGroupsResponse(groups=list(groups))
+        call.run_in_slices(_respond_with_operations(call, groups, response))
 
     collector = ResponseCollector[m.DescribedGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
+        yield
         respond = collector.part(at)
         if call.authorize_group(Operation.DESCRIBE, group_id):
             request = DescribeGroup(group_id, call.request.include_private_fields)
@@ -175,16 +183,18 @@ def describe_groups(call: Call) -> None:
             respond(m.DescribedGroup(group_id=group_id, error_code=code))
 
 
-def describe_consumer_groups(call: Call) -> None:
+@in_slices
+def describe_consumer_groups(call: Call) -> Iterator[None]:
     """Describe each group, repeated ids once, by a request to its shard."""
     group_ids = list(dict.fromkeys(call.request.group_ids))
 
     def done(groups: Sequence[m.DescribedConsumerGroup]) -> None:
-        _add_authorized_operations(call, groups)
-        call.respond(m.ConsumerGroupDescribeResponse(groups=list(groups)))
+        response = m.ConsumerGroupDescribeResponse(groups=list(groups))
+        call.run_in_slices(_respond_with_operations(call, groups, response))
 
     collector = ResponseCollector[m.DescribedConsumerGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
+        yield
         respond = collector.part(at)
         if code := _describe_error(call, group_id):
             respond(m.DescribedConsumerGroup(group_id=group_id, error_code=code))
@@ -210,20 +220,26 @@ class _Described(Protocol):
     authorized_operations: int
 
 
-def _add_authorized_operations(call: Call, groups: Iterable[_Described]) -> None:
-    """Add the authorized operations when the request includes them (KIP-430)."""
+def _respond_with_operations(
+    call: Call, groups: Iterable[_Described], response: Struct
+) -> Iterator[None]:
+    """Add the authorized operations when the request includes them (KIP-430), and
+    respond."""
     if call.request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
                 group.authorized_operations = call.authorized_operations(
                     ResourceType.GROUP, group.group_id
                 )
+            yield
+    call.respond(response)
 
 
 # Delete.
 
 
-def delete_groups(call: Call) -> None:
+@in_slices
+def delete_groups(call: Call) -> Iterator[None]:
     """Delete each group, with its own result; a repeated id counts once."""
     request: m.DeleteGroupsRequest = call.request
     group_ids = list(dict.fromkeys(request.groups_names))
@@ -232,6 +248,7 @@ def delete_groups(call: Call) -> None:
         lambda results: call.respond(m.DeleteGroupsResponse(results=list(results))),
     )
     for at, group_id in enumerate(group_ids):
+        yield
         respond = collector.part(at)
         if call.authorize_group(Operation.DELETE, group_id):
             submit_to_coordinator(call, group_id, DeleteGroup(group_id), respond)

@@ -10,7 +10,7 @@ DescribeTopicPartitions  75   0 (KIP-966)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from coterie.broker.server.apis.routing import (
     leader_of,
     replicas_of,
 )
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
@@ -46,7 +46,8 @@ _ONLY_NAMES: Final = range(10, _TOPICS_BY_ID_SINCE)
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 
 
-def metadata(call: Call) -> None:
+@in_slices
+def metadata(call: Call) -> Iterator[None]:
     """Describe the nodes and the requested topics; create missing topics when enabled.
 
     A created topic is described once it is durable, where Kafka responds with
@@ -60,31 +61,36 @@ def metadata(call: Call) -> None:
     response = _cluster(call)
     is_all = requested is None or (call.api_version == 0 and not requested)
     if is_all:
-        response.topics = [
-            _topic(call, topic)
-            for topic in call.node.broker.catalog.topics.values()
-            if call.authorize_topic(Operation.DESCRIBE, topic.name)
-        ]
+        for topic in list(call.node.broker.catalog.topics.values()):
+            if call.authorize_topic(Operation.DESCRIBE, topic.name):
+                response.topics.append(_topic(call, topic))
+            yield
         call.respond(response)
         return
     # A repeated topic is described once.
     named = list(
         {(topic.name, topic.topic_id): topic for topic in requested or ()}.values()
     )
-    created = _create_missing(call, request, named)
+    data = call.node.broker.data
+    failures = data.failures
+    created: dict[TopicName, ErrorCode] = {}
+    yield from _create_missing(call, request, named, created)
 
-    def durable(error: ErrorCode) -> None:
-        response.topics = [_named_topic(call, topic, created) for topic in named]
-        if error is not ErrorCode.NONE:
-            for topic in response.topics:
-                if topic.name in created:
-                    topic.error_code = error
+    def respond(error: ErrorCode) -> Iterator[None]:
+        for requested_topic in named:
+            topic = _named_topic(call, requested_topic, created)
+            if error is not ErrorCode.NONE and topic.name in created:
+                topic.error_code = error
+            response.topics.append(topic)
+            yield
         call.respond(response)
 
     if created:
-        call.node.broker.data.when_durable(durable)
+        data.when_durable(
+            lambda error: call.run_in_slices(respond(error)), failures=failures
+        )
     else:
-        durable(ErrorCode.NONE)
+        yield from respond(ErrorCode.NONE)
 
 
 def _is_by_name(topic: m.MetadataRequestTopic) -> bool:
@@ -124,21 +130,24 @@ def _cluster(call: Call) -> m.MetadataResponse:
 
 
 def _create_missing(
-    call: Call, request: m.MetadataRequest, named: Sequence[m.MetadataRequestTopic]
-) -> dict[TopicName, ErrorCode]:
-    """Stage the missing topics; return the error code of each by its name.
+    call: Call,
+    request: m.MetadataRequest,
+    named: Sequence[m.MetadataRequestTopic],
+    created: dict[TopicName, ErrorCode],
+) -> Iterator[None]:
+    """Stage the missing topics; add the error code of each by its name to `created`.
 
     As in Kafka, none is created when they have more partitions than a request may
     create.
     """
     broker = call.node.broker
-    created: dict[TopicName, ErrorCode] = {}
     if not (
         request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
     ):
-        return created
+        return
     missing = []
     for topic in named:
+        yield
         name = topic.name
         if (
             name is None
@@ -155,7 +164,7 @@ def _create_missing(
     partition_count = len(missing) * broker.catalog.settings.num_partitions
     for name in missing:
         created[name] = _create_topic(call, name, partition_count)
-    return created
+        yield
 
 
 _NOT_CREATED: Final = (
@@ -304,7 +313,8 @@ PARTITIONS_PER_RESPONSE_MAX: Final = 2_000
 """Kafka's default of `max.request.partition.size.limit`."""
 
 
-def describe_topic_partitions(call: Call) -> None:
+@in_slices
+def describe_topic_partitions(call: Call) -> Iterator[None]:
     """Describe topics in name order, up to the partition limit, with a cursor for the
     next page."""
     request: m.DescribeTopicPartitionsRequest = call.request
@@ -326,6 +336,7 @@ def describe_topic_partitions(call: Call) -> None:
     left = min(request.response_partition_limit, PARTITIONS_PER_RESPONSE_MAX)
     left = max(left, 1)
     for name in sorted(name for name in names if name >= cursor.topic_name):
+        yield
         start = cursor.partition_index if name == cursor.topic_name else 0
         topic = topics.get(name)
         allowed = call.authorize_topic(Operation.DESCRIBE, name)

@@ -12,7 +12,7 @@ OffsetForLeaderEpoch  23   2-4 (KIP-320)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ from coterie.broker.log.log import Log
 from coterie.broker.runtime.decoding import LOOP_BATCH_BYTES, LoopBudget, Outcome
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.server.apis.routing import LEADER_EPOCH, find_partition
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError, LogCorrupt, LogError, MalformedFrame
 from coterie.types import LogOffset, TopicName
 from coterie.wire import messages as m
@@ -66,14 +66,15 @@ _UNDEFINED: Final = -1
 # ListOffsets.
 
 
-def list_offsets(call: Call) -> None:
+@in_slices
+def list_offsets(call: Call) -> Iterator[None]:
     """Find an offset by timestamp in each partition. Requires DESCRIBE on its topic."""
     request: m.ListOffsetsRequest = call.request
-    counts = Counter(
-        (topic.name, part.partition_index)
-        for topic in request.topics
-        for part in topic.partitions
-    )
+    counts: Counter[tuple[TopicName, int]] = Counter()
+    for topic in request.topics:
+        for part in topic.partitions:
+            counts[topic.name, part.partition_index] += 1
+        yield
     response = m.ListOffsetsResponse()
 
     def steps() -> _Steps[None]:
@@ -89,8 +90,11 @@ def list_offsets(call: Call) -> None:
                         )
                     )
                 )
+                yield None
+            yield None
 
-    _run_steps(call, steps(), lambda: call.respond(response))
+    done = lambda: call.respond(response)  # noqa: E731
+    yield from _run_steps(call, steps(), done, LoopBudget())
 
 
 class _Scan(NamedTuple):
@@ -126,28 +130,39 @@ class _Scan(NamedTuple):
 
 
 T = TypeVar("T")
-_Steps: TypeAlias = Generator[_Scan, TimestampedOffset | LogError | None, T]
-"""A computation that yields the scans it needs, and receives their results."""
+_Steps: TypeAlias = Generator[_Scan | None, TimestampedOffset | LogError | None, T]
+"""A computation that yields the scans it needs, and receives their results; it yields
+None between slices of its work."""
 
 
-def _run_steps(call: Call, steps: _Steps[None], done: Callable[[], None]) -> None:
-    """Run the steps, with scans of large batches in the worker, then call `done`."""
-    budget = LoopBudget()
-
-    def resume(found: TimestampedOffset | LogError | None) -> None:
-        """Continue with the result of a scan, up to the next one for the worker."""
+def _run_steps(
+    call: Call,
+    steps: _Steps[None],
+    done: Callable[[], None],
+    budget: LoopBudget,
+    found: TimestampedOffset | LogError | None = None,
+) -> Iterator[None]:
+    """Run the steps in slices, with scans of batches over the budget in the worker,
+    then call `done`. `found` is the result of the scan before."""
+    while True:
         try:
             scan = steps.send(found)
-            while (found := scan.find_in_loop(budget)) is not None:
-                scan = steps.send(found)
         except StopIteration:
             done()
             return
-        call.node.broker.data.run_in_worker(
-            scan.find, lambda outcome: resume(_outcome(outcome))
-        )
+        if scan is None:
+            found = None
+            yield
+            continue
+        found = scan.find_in_loop(budget)
+        if found is None:
+            break
 
-    resume(None)
+    def resume(outcome: Outcome) -> None:
+        found = _outcome(outcome)
+        call.run_in_slices(_run_steps(call, steps, done, budget, found))
+
+    call.node.broker.data.run_in_worker(scan.find, resume)
 
 
 def _outcome(outcome: Outcome) -> TimestampedOffset | LogError:
@@ -266,23 +281,23 @@ def _first_record(
 # DeleteRecords.
 
 
-def delete_records(call: Call) -> None:
+@in_slices
+def delete_records(call: Call) -> Iterator[None]:
     """Move the log start offset of each partition. Requires DELETE on its topic.
 
     The response is sent once all changes are durable.
     """
     request: m.DeleteRecordsRequest = call.request
-    response = m.DeleteRecordsResponse(
-        topics=[
-            m.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _delete_records(call, topic.name, part) for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    data = call.node.broker.data
+    failures = data.failures
+    response = m.DeleteRecordsResponse()
+    for topic in request.topics:
+        result = m.DeleteRecordsTopicResult(name=topic.name)
+        response.topics.append(result)
+        for part in topic.partitions:
+            result.partitions.append(_delete_records(call, topic.name, part))
+            yield
+        yield
 
     def durable(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
@@ -292,7 +307,7 @@ def delete_records(call: Call) -> None:
                     part.low_watermark = _NO_LOW_WATERMARK
         call.respond(response)
 
-    call.node.broker.data.when_durable(durable)
+    data.when_durable(durable, failures=failures)
 
 
 def _delete_records(
@@ -317,7 +332,8 @@ def _delete_records(
 # OffsetForLeaderEpoch.
 
 
-def offset_for_leader_epoch(call: Call) -> None:
+@in_slices
+def offset_for_leader_epoch(call: Call) -> Iterator[None]:
     """Return the end offset of a leader epoch in each partition.
 
     Requires CLUSTER_ACTION on the cluster, or DESCRIBE on the topic. Leaders never
@@ -325,19 +341,15 @@ def offset_for_leader_epoch(call: Call) -> None:
     negative, end where the log starts, as in Kafka (LeaderEpochFileCache).
     """
     request: m.OffsetForLeaderEpochRequest = call.request
-    call.respond(
-        m.OffsetForLeaderEpochResponse(
-            topics=[
-                m.OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=[
-                        _epoch_end(call, topic.topic, part) for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-    )
+    response = m.OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        result = m.OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(result)
+        for part in topic.partitions:
+            result.partitions.append(_epoch_end(call, topic.topic, part))
+            yield
+        yield
+    call.respond(response)
 
 
 def _epoch_end(

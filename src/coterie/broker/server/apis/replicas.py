@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Final
 
 from coterie.auth.acl import Operation
 from coterie.broker.catalog.topics import Topic
 from coterie.broker.server.apis.routing import replicas_of, unknown_partition
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError, LogError
 from coterie.types import TopicName
 from coterie.wire import messages as m
@@ -34,15 +33,14 @@ from coterie.wire.error_codes import ErrorCode
 
 IN_MEMORY: Final = "memory"
 """The name of the directory of a log in memory."""
-SIZES_PER_STEP: Final = 500
-"""The partitions that are measured in one turn of the event loop."""
 
 
-def describe_log_dirs(call: Call) -> None:
+@in_slices
+def describe_log_dirs(call: Call) -> Iterator[None]:
     """Describe the node's directory, with the sizes of its partitions.
 
     Requires DESCRIBE on the cluster. The first measurement of a partition reads the
-    sizes of all its batches, so that many partitions take several turns of the loop.
+    sizes of all its batches.
     """
     if not call.authorize_cluster(Operation.DESCRIBE):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -50,23 +48,16 @@ def describe_log_dirs(call: Call) -> None:
         return
     broker = call.node.broker
     result = m.DescribeLogDirsResult(log_dir=_log_dir(call))
-    sizes = _measured_topics(call, result.topics)
-
-    def step() -> None:
-        try:
-            if sum(1 for _ in islice(sizes, SIZES_PER_STEP)) == SIZES_PER_STEP:
-                broker.data.scheduler.call_later(0, step)
-                return
-            directory = broker.log.directory
-            if directory is not None:
-                usage = shutil.disk_usage(directory)
-                result.total_bytes, result.usable_bytes = usage.total, usage.free
-        except (LogError, OSError):
-            result.topics = []
-            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        call.respond(m.DescribeLogDirsResponse(results=[result]))
-
-    step()
+    try:
+        yield from _measured_topics(call, result.topics)
+        directory = broker.log.directory
+        if directory is not None:
+            usage = shutil.disk_usage(directory)
+            result.total_bytes, result.usable_bytes = usage.total, usage.free
+    except (LogError, OSError):
+        result.topics = []
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    call.respond(m.DescribeLogDirsResponse(results=[result]))
 
 
 def _log_dir(call: Call) -> str:
@@ -168,7 +159,8 @@ _ELECTION_TYPES: Final[Mapping[int, str]] = {0: "preferred", 1: "unclean"}
 _NOT_NEEDED: Final = "Leader election not needed for topic partition."
 
 
-def elect_leaders(call: Call) -> None:
+@in_slices
+def elect_leaders(call: Call) -> Iterator[None]:
     """Respond that no partition needs an election. Requires ALTER on the cluster.
 
     A request for all partitions has no partition in its response, since it contains
@@ -189,16 +181,16 @@ def elect_leaders(call: Call) -> None:
     if request.topic_partitions is None:
         results = [m.ReplicaElectionResult(topic=name) for name in topics]
     else:
-        results = [
-            m.ReplicaElectionResult(
-                topic=requested.topic,
-                partition_result=[
-                    _elect_leader(requested.topic, topics.get(requested.topic), index)
-                    for index in requested.partitions
-                ],
-            )
-            for requested in request.topic_partitions
-        ]
+        results = []
+        for requested in request.topic_partitions:
+            result = m.ReplicaElectionResult(topic=requested.topic)
+            results.append(result)
+            topic = topics.get(requested.topic)
+            for index in requested.partitions:
+                elected = _elect_leader(requested.topic, topic, index)
+                result.partition_result.append(elected)
+                yield
+            yield
     call.respond(m.ElectLeadersResponse(replica_election_results=results))
 
 
@@ -259,7 +251,8 @@ def list_partition_reassignments(call: Call) -> None:
     call.respond(response)
 
 
-def alter_partition_reassignments(call: Call) -> None:
+@in_slices
+def alter_partition_reassignments(call: Call) -> Iterator[None]:
     """Accept the current replicas of a partition, and refuse any others.
 
     Requires ALTER on the cluster.
@@ -276,16 +269,13 @@ def alter_partition_reassignments(call: Call) -> None:
         refusal = error
         response.error_code = error.code
         response.error_message = error.message
-    response.responses = [
-        m.ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
-                _reassign(call, topic.name, partition, refusal)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    for topic in request.topics:
+        result = m.ReassignableTopicResponse(name=topic.name)
+        response.responses.append(result)
+        for partition in topic.partitions:
+            result.partitions.append(_reassign(call, topic.name, partition, refusal))
+            yield
+        yield
     call.respond(response)
 
 

@@ -155,11 +155,15 @@ class ResponseCollector(Generic[Response]):
 
 
 def respond_when_durable(
-    call: Call, response: Struct, results: Iterable[HasErrorCode]
+    call: Call,
+    response: Struct,
+    results: Iterable[HasErrorCode],
+    failures: int | None = None,
 ) -> None:
     """Respond once all that is staged is durable.
 
-    When the flush fails, `results`, which are parts of the response, get its error
+    When the flush fails, or others since there were `failures` of them (see
+    `DataPlane.when_durable`), `results`, which are parts of the response, get the error
     unless they have an error already.
     """
 
@@ -169,4 +173,4 @@ def respond_when_durable(
                 result.error_code = result.error_code or error
         call.respond(response)
 
-    call.node.broker.data.when_durable(durable)
+    call.node.broker.data.when_durable(durable, failures)

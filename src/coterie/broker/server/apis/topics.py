@@ -14,6 +14,7 @@ Every topic has its own result; the response is sent once all changes are durabl
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from coterie.auth.acl import Operation
@@ -27,7 +28,7 @@ from coterie.broker.catalog.topics import (
 from coterie.broker.runtime.system import random_topic_id
 from coterie.broker.server.apis.describe_configs import default_source
 from coterie.broker.server.apis.routing import respond_when_durable
-from coterie.broker.server.call import Call
+from coterie.broker.server.call import Call, in_slices
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
@@ -47,7 +48,8 @@ _STRICT_PARTITIONS_SINCE: Final = 3
 # CreateTopics.
 
 
-def create_topics(call: Call) -> None:
+@in_slices
+def create_topics(call: Call) -> Iterator[None]:
     """Create topics. Requires CREATE on the cluster or on the topic."""
     request: m.CreateTopicsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
@@ -58,7 +60,9 @@ def create_topics(call: Call) -> None:
         if counts[topic.name] == 1
     )
     results = []
+    failures = call.node.broker.data.failures
     for name, topic in {topic.name: topic for topic in request.topics}.items():
+        yield
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -72,7 +76,7 @@ def create_topics(call: Call) -> None:
     response = m.CreateTopicsResponse(
         topics=results, throttle_time_ms=quota.throttle_ms
     )
-    respond_when_durable(call, response, results)
+    respond_when_durable(call, response, results, failures)
 
 
 def _partition_count(call: Call, topic: m.CreatableTopic) -> int:
@@ -144,7 +148,8 @@ def _new_topic(requested: m.CreatableTopic) -> NewTopic:
 # DeleteTopics.
 
 
-def delete_topics(call: Call) -> None:
+@in_slices
+def delete_topics(call: Call) -> Iterator[None]:
     """Delete topics, given by name or id. Requires DELETE on each, or on the
     cluster."""
     request: m.DeleteTopicsRequest = call.request
@@ -154,7 +159,9 @@ def delete_topics(call: Call) -> None:
     counts = Counter((topic.name, topic.topic_id) for topic in topics)
     quota = MutationQuota(call, _STRICT_DELETION_SINCE)
     results = []
+    failures = call.node.broker.data.failures
     for (name, topic_id), count in counts.items():
+        yield
         result = m.DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if count > 1:
@@ -167,7 +174,7 @@ def delete_topics(call: Call) -> None:
     response = m.DeleteTopicsResponse(
         responses=results, throttle_time_ms=quota.throttle_ms
     )
-    respond_when_durable(call, response, results)
+    respond_when_durable(call, response, results, failures)
 
 
 def _may_delete(call: Call, operation: Operation, name: TopicName) -> bool:
@@ -219,14 +226,17 @@ def _delete(call: Call, result: m.DeletableTopicResult, quota: MutationQuota) ->
 # CreatePartitions.
 
 
-def create_partitions(call: Call) -> None:
+@in_slices
+def create_partitions(call: Call) -> Iterator[None]:
     """Increase the partition counts of topics. Requires ALTER on each."""
     request: m.CreatePartitionsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     quota = MutationQuota(call, _STRICT_PARTITIONS_SINCE)
     added_count = 0
     results = []
+    failures = call.node.broker.data.failures
     for name, topic in {topic.name: topic for topic in request.topics}.items():
+        yield
         result = m.CreatePartitionsTopicResult(name=name)
         try:
             if counts[name] > 1:
@@ -238,7 +248,7 @@ def create_partitions(call: Call) -> None:
     response = m.CreatePartitionsResponse(
         results=results, throttle_time_ms=quota.throttle_ms
     )
-    respond_when_durable(call, response, results)
+    respond_when_durable(call, response, results, failures)
 
 
 def _add_partitions(
