@@ -20,7 +20,7 @@ from coterie.pipeline.jobs.ingest import StepLimits, ingest_step, read_heads
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.maintenance import TAIL_FILES, maintain
 from coterie.pipeline.sources.source import open_source
-from tools.log_generator.generate import GeneratorOptions, generate
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 
 INCREMENTS = 2_000
 RECORDS = 20

@@ -36,8 +36,8 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Source, open_source
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.record_batch import LogRecord, encode_batch
-from tools.log_generator.generate import GeneratorOptions, generate
 
 COMMITS = 200_000
 BRONZE = ("records",)

@@ -14,9 +14,9 @@ import pytest
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import LogPartition
 from coterie.cli.main import main
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import LogRecord, encode_batch
-from tools.log_generator.generate import GeneratorOptions, generate
 
 from . import kafka_dump
 from .kafka import JARS, dump_segments

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
 from tests.pipeline.gold.generated_silver import GeneratedSilver
-from tools.log_generator.generate import GeneratorOptions, generate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from coterie.pipeline.jobs.run import read_log
 from coterie.pipeline.lake.lake import Lake
 from tests.pipeline.cluster.standalone import environment, spark_cluster, zip_coterie
 from tests.pipeline.jobs.lakes import job, log, tables_of
-from tests.tools.log_generator.generated_log import read_truth
+from tests.testing.log_generator.generated_log import read_truth
 
 __all__ = ["log"]
 TOP = Path(__file__).parents[2]

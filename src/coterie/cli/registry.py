@@ -149,6 +149,7 @@ COMMANDS: Final = (
     ),
     *_family(
         "pipeline",
+        ("generate", "Generate a log for tests", "pipeline.generate:GENERATE"),
         ("decode", "Decode segment files without a lake", "pipeline.decode:DECODE"),
         ("run", "Read the coordinator's log into tables", "pipeline.run:RUN"),
         ("backfill", "Rebuild tables from a lake's records", "pipeline.run:BACKFILL"),

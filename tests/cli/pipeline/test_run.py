@@ -18,8 +18,8 @@ from coterie.pipeline.jobs import run as job
 from coterie.pipeline.jobs.run import RunResult, read_log
 from coterie.pipeline.jobs.samples import TakenSamples
 from coterie.pipeline.lake.lake import Lake
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.pipeline.sources.logs import plain, write
-from tools.log_generator.generate import GeneratorOptions, generate
 
 
 @pytest.fixture

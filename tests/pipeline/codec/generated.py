@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.pipeline.codec.records import batch_of, row_of
-from tests.tools.log_generator.generated_log import partition_folders, read_records
-from tools.log_generator.generate import GeneratorOptions, generate
+from tests.testing.log_generator.generated_log import partition_folders, read_records
 
 
 def generated(folder: Path) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from coterie.broker.coordinator.result import Origin
 from coterie.broker.coordinator.state import State
 from coterie.wire.record_batch import decode_marker
 from tests.broker.coordinator.shard_driver import Marker, ShardDriver
-from tests.tools.log_generator.generated_log import (
+from tests.testing.log_generator.generated_log import (
     decode_entry,
     partition_folders,
     read_records,

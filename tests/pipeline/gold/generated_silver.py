@@ -14,7 +14,7 @@ from coterie.pipeline.codec.row_decoder import SILVER_TABLES
 from coterie.pipeline.tables.ingested import RECORDS
 from coterie.wire.record_batch import BatchHeader, LogRecord, decode_marker
 from tests.pipeline.gold.memory_lake import parts_of
-from tests.tools.log_generator.generated_log import (
+from tests.testing.log_generator.generated_log import (
     Entry,
     partition_folders,
     read_records,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.pipeline.gold.settings import BurrowRules
 from coterie.pipeline.gold.verdict import Commit, PartitionState, evaluate
-from tests.tools.log_generator.generated_log import read_truth as lines_of
+from tests.testing.log_generator.generated_log import read_truth as lines_of
 
 Lines: TypeAlias = list[dict[str, Any]]
 Partition: TypeAlias = tuple[str, str, int]

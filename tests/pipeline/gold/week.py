@@ -11,6 +11,7 @@ import pyarrow as pa
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.broker.coordinator.shard_driver import ShardDriver
 from tests.pipeline.gold.expiry_truth import loaded
 from tests.pipeline.gold.generated_silver import timestamp
@@ -18,8 +19,7 @@ from tests.pipeline.gold.lag_truth import Truth, truth_of
 from tests.pipeline.gold.memory_lake import Tables
 from tests.pipeline.gold.rows import arrow
 from tests.pipeline.gold.shard_tables import Rows, all_tables_of
-from tests.tools.log_generator.generated_log import read_truth as lines_of
-from tools.log_generator.generate import GeneratorOptions, generate
+from tests.testing.log_generator.generated_log import read_truth as lines_of
 
 AS_OF_MS: Final = 1_767_225_600_000 + int(4.4 * 24 * 3_600_000)
 """A time in the second pause of the group that works every few days."""

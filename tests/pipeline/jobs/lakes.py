@@ -14,8 +14,8 @@ from coterie.pipeline.jobs.run import Job
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import Source, open_source
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
-from tools.log_generator.generate import GeneratorOptions, generate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,7 +28,7 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange
 from tests.pipeline.jobs.lakes import IN_PROCESS, job, tables_of
-from tests.tools.log_generator.generated_log import read_truth
+from tests.testing.log_generator.generated_log import read_truth
 
 KILLED = -9
 

@@ -10,12 +10,12 @@ import pytest
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.sources.segments import open_segments
 from coterie.pipeline.tables.ingested import RECORDS
-from tests.pipeline.sources.logs import Read, read_all
-from tools.log_generator.generate import (
+from coterie.testing.log_generator.generate import (
     GeneratorOptions,
     generate,
     write_compacted,
 )
+from tests.pipeline.sources.logs import Read, read_all
 
 Place = tuple[int, int]
 

@@ -19,17 +19,17 @@ from coterie.broker.coordinator.result import Record
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.segments import open_segments
-from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
-from tests.pipeline.sources.logs import marker, write
-from tests.tools.log_generator.generated_log import (
-    partition_folders,
-    read_truth,
-    replay_partition,
-)
-from tools.log_generator.generate import (
+from coterie.testing.log_generator.generate import (
     GeneratorOptions,
     generate,
     write_compacted,
+)
+from coterie.wire.record_batch import TRANSACTIONAL, LogRecord, Producer, encode_batch
+from tests.pipeline.sources.logs import marker, write
+from tests.testing.log_generator.generated_log import (
+    partition_folders,
+    read_truth,
+    replay_partition,
 )
 
 Offsets = dict[tuple[str, str, int], tuple[int, int]]

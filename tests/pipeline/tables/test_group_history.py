@@ -10,6 +10,11 @@ import pytest
 
 from coterie.pipeline.gold.groups.replay import GroupHistory
 from coterie.pipeline.tables.ingested import PARTITION_END_SAMPLES
+from coterie.testing.log_generator.generate import (
+    GeneratorOptions,
+    generate,
+    write_compacted,
+)
 from tests.pipeline.gold.groups.coordinator_state import coordinator_state
 from tests.pipeline.gold.groups.generated_log import (
     Row,
@@ -21,12 +26,7 @@ from tests.pipeline.gold.groups.generated_log import (
 )
 from tests.pipeline.gold.memory_lake import MemoryLake, parts_of
 from tests.pipeline.gold.rows import arrow, at
-from tests.tools.log_generator.generated_log import read_truth
-from tools.log_generator.generate import (
-    GeneratorOptions,
-    generate,
-    write_compacted,
-)
+from tests.testing.log_generator.generated_log import read_truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

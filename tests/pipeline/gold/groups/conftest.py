@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from coterie.pipeline.gold.groups.replay import GroupHistory
+from coterie.testing.log_generator.generate import (
+    GeneratorOptions,
+    generate,
+    write_compacted,
+)
 from tests.pipeline.gold.groups.generated_log import (
     GeneratedLog,
     read_generated_log,
     replayed_groups,
-)
-from tools.log_generator.generate import (
-    GeneratorOptions,
-    generate,
-    write_compacted,
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from coterie.broker.coordinator.state import State
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
-from tests.tools.log_generator.generated_log import (
+from tests.testing.log_generator.generated_log import (
     partition_folders,
     replay_partition,
 )

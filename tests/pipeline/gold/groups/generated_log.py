@@ -15,7 +15,7 @@ from coterie.pipeline.gold.groups.record import GROUP_RECORD_TYPES, Record
 from coterie.pipeline.gold.groups.replay import GroupHistory, replay_group
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.ingested import RECORDS
-from tests.tools.log_generator.generated_log import (
+from tests.testing.log_generator.generated_log import (
     partition_folders,
     read_records,
     read_truth,

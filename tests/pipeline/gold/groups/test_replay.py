@@ -37,7 +37,7 @@ from tests.pipeline.gold.groups.group_log import (
     target,
     tombstone,
 )
-from tests.tools.log_generator.generated_log import read_truth
+from tests.testing.log_generator.generated_log import read_truth
 
 Histories: TypeAlias = Mapping[str, GroupHistory]
 _LATE_IN_CLASSIC = frozenset({"left", "crashed", "replaced"})

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.broker.coordinator.admin import DeleteGroup
+from coterie.testing.log_generator.classic_group import ClassicGroup
+from coterie.testing.log_generator.consumer_group import ConsumerGroup, MixedGroup
+from coterie.testing.log_generator.group import Commits, Group
+from coterie.testing.log_generator.world import Script, Topic, World
 from coterie.wire import messages as m
 from coterie.wire.record_batch import Producer
-from tools.log_generator.classic_group import ClassicGroup
-from tools.log_generator.consumer_group import ConsumerGroup, MixedGroup
-from tools.log_generator.group import Commits, Group
-from tools.log_generator.world import Script, Topic, World
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
 from coterie.broker.coordinator.result import Record
+from coterie.testing.log_generator.truth import CommittedOffset, PartitionRef
+from coterie.testing.log_generator.world import Script, World
 from coterie.wire.record_batch import NO_PRODUCER, Producer
-from tools.log_generator.truth import CommittedOffset, PartitionRef
-from tools.log_generator.world import Script, World
 
 SESSION_MS: Final = 45_000
 REBALANCE_MS: Final = 300_000

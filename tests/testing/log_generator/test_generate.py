@@ -11,11 +11,18 @@ import pytest
 from coterie.broker.coordinator.records import OffsetCommitValue
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.coordinator.state import State
+from coterie.cli import main as cli
 from coterie.errors import SettingError
+from coterie.testing.log_generator.generate import (
+    GeneratorOptions,
+    generate,
+    write_compacted,
+)
+from coterie.testing.log_generator.scenarios import SCENARIOS
 from coterie.wire import messages as m
 from coterie.wire.codec import decode
 from coterie.wire.compression import Codec
-from tests.tools.log_generator.generated_log import (
+from tests.testing.log_generator.generated_log import (
     all_bytes,
     decode_entry,
     partition_folders,
@@ -23,13 +30,6 @@ from tests.tools.log_generator.generated_log import (
     read_truth,
     replay_partition,
 )
-from tools.log_generator.__main__ import main
-from tools.log_generator.generate import (
-    GeneratorOptions,
-    generate,
-    write_compacted,
-)
-from tools.log_generator.scenarios import SCENARIOS
 
 Offsets = dict[tuple[str, str, int], tuple[int, int]]
 
@@ -206,7 +206,8 @@ def test_the_command_prints_counts_and_writes_the_compacted_log(
 ) -> None:
     to = str(tmp_path / "log")
     wanted = ["--groups", "3", "--commits", "30", "--days", "1", "--codec", "zstd"]
-    assert main([*wanted, "--compacted", "--to", to]) == 0
+    command = ["pipeline", "generate", *wanted, "--compacted", "--to", to]
+    assert cli.main(command) == 0
     assert capsys.readouterr().out.startswith("3 groups, ")
     assert len(partition_folders(tmp_path / "log" / "compacted")) == 50
 

@@ -43,6 +43,8 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.shards import partition_for
 from coterie.errors import ApiError
 from coterie.settings import Settings
+from coterie.testing.log_generator.segment_files import SegmentFiles
+from coterie.testing.log_generator.truth import PartitionRef, Truth
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.compression import Codec
@@ -54,8 +56,6 @@ from coterie.wire.record_batch import (
     encode_batch,
     encode_marker,
 )
-from tools.log_generator.segment_files import SegmentFiles
-from tools.log_generator.truth import PartitionRef, Truth
 
 Script: TypeAlias = Generator[int, None, None]
 """A sequence of actions; it yields the number of ms to wait before the next one."""

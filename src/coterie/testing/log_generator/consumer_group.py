@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from coterie.broker.coordinator.consumer.group import ConsumerGroup as State
 from coterie.broker.coordinator.consumer.group import ConsumerGroupState
+from coterie.testing.log_generator.classic_group import ClassicGroup
+from coterie.testing.log_generator.group import REBALANCE_MS, Group, Member
+from coterie.testing.log_generator.truth import PartitionRef
+from coterie.testing.log_generator.world import Script
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
-from tools.log_generator.classic_group import ClassicGroup
-from tools.log_generator.group import REBALANCE_MS, Group, Member
-from tools.log_generator.truth import PartitionRef
-from tools.log_generator.world import Script
 
 _HEARTBEAT_MS: Final = (300, 1_500)
 _ROUNDS_MAX: Final = 200

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from coterie.testing.log_generator.group import REBALANCE_MS, SESSION_MS, Group, Member
+from coterie.testing.log_generator.truth import PartitionRef
+from coterie.testing.log_generator.world import PendingRequest, Script
 from coterie.wire import messages as m
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from tools.log_generator.group import REBALANCE_MS, SESSION_MS, Group, Member
-from tools.log_generator.truth import PartitionRef
-from tools.log_generator.world import PendingRequest, Script
 
 _EAGER: Final = "range"
 _COOPERATIVE: Final = "cooperative-sticky"

@@ -16,19 +16,19 @@ from typing import Final
 
 from coterie.errors import SettingError
 from coterie.settings import Settings
-from coterie.types import OFFSETS_TOPIC
-from coterie.wire.compression import Codec
-from tools.log_generator.scenarios import (
+from coterie.testing.log_generator.scenarios import (
     DAY_MS,
     SCENARIOS,
     GroupLifetime,
     write_topics,
 )
-from tools.log_generator.segment_files import (
+from coterie.testing.log_generator.segment_files import (
     SegmentFiles,
     compacted_batches,
 )
-from tools.log_generator.world import LogLayout, Script, World
+from coterie.testing.log_generator.world import LogLayout, Script, World
+from coterie.types import OFFSETS_TOPIC
+from coterie.wire.compression import Codec
 
 _START_MS: Final = 1_767_225_600_000
 """2026-01-01 00:00 UTC."""
