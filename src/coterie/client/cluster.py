@@ -305,10 +305,6 @@ class Cluster:
             self._coordinators[key] = result.node_id
         return result.node_id
 
-    def cached_coordinator(self, group_id: GroupId) -> int | None:
-        """Return the node id of a cached coordinator."""
-        return self._coordinators.get(group_id)
-
     def node(self, node_id: int) -> Node:
         """Return a node that a response has named."""
         return self._nodes[node_id]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from coterie.client.cluster import COORDINATOR_ELSEWHERE
 from coterie.client.member_states import (
     IN_GROUP,
     SILENT,
@@ -47,9 +48,6 @@ _REGEX_SINCE: Final = 1
 _FIRST_INTERVAL_MS: Final = 5_000
 
 _FENCED: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-_ELSEWHERE: Final = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-)
 
 
 _Acknowledgement: TypeAlias = tuple[int, Partitions]
@@ -232,7 +230,7 @@ class Membership:
         error = ApiError(code, response.error_message or code.name)
         self._refused(error, epoch, now_ms)
         self._settle()
-        return code in _ELSEWHERE
+        return code in COORDINATOR_ELSEWHERE
 
     def failed(self, now_ms: int) -> None:
         """Process a heartbeat that could not be sent or got no response."""
@@ -328,7 +326,7 @@ class Membership:
             self._fence()
             if epoch == JOIN_EPOCH:  # the old session must expire first (E7-33)
                 self._back_off(now_ms)
-        elif code in _ELSEWHERE and not self._failures:
+        elif code in COORDINATOR_ELSEWHERE and not self._failures:
             self._back_off(now_ms)
             self._not_before_ms = now_ms  # at once after FindCoordinator (E7-70)
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:

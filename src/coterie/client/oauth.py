@@ -29,6 +29,7 @@ from typing import Any, Final, Never
 from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
 from coterie.files import decode_text
+from coterie.http_endpoint import is_loopback
 
 _FRESH_UNTIL: Final = 0.8
 """The share of its lifetime after which a token is refreshed (Kafka's
@@ -36,7 +37,6 @@ sasl.login.refresh.window.factor)."""
 _LIFE_S: Final = 300
 """The lifetime of a token whose response has no expires_in."""
 _RESPONSE_BYTES_MAX: Final = 1 << 20
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,9 @@ class Grant:
                 f"the token endpoint at {parts.hostname} has a name or password in its "
                 "address; use client.id and client.secret"
             )
-        is_loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
-        if not parts.hostname or (parts.scheme != "https" and not is_loopback):
+        host = parts.hostname
+        is_local = parts.scheme == "http" and host and is_loopback(host)
+        if not host or (parts.scheme != "https" and not is_local):
             raise ClientError(
                 f"{self.url!r} cannot be a token endpoint; use an https:// address"
             )

@@ -6,7 +6,7 @@ Rules of this file: it is imported only by nodes with a metrics port.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
@@ -51,10 +51,6 @@ class GatewayMetrics(Collector):
             registry=registry,
         ).observe
         registry.register(self)
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering does not collect values."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics with their current values."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.server.config import NAMES, make_settings, read_settings
+from coterie.broker.catalog.configs import BROKER_CONFIGS
+from coterie.broker.server.config import make_settings, read_settings
 from coterie.errors import SettingError
 from coterie.settings import Settings
 
@@ -16,10 +17,10 @@ def test_the_defaults_are_kafkas() -> None:
 
 
 def test_every_setting_has_a_name_with_dots() -> None:
-    assert NAMES["group.initial.rebalance.delay.ms"] == (
+    assert BROKER_CONFIGS["group.initial.rebalance.delay.ms"] == (
         "group_initial_rebalance_delay_ms"
     )
-    assert all("_" not in name for name in NAMES)
+    assert all("_" not in name for name in BROKER_CONFIGS)
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,10 @@ def test_reading_starts_at_the_offsets_of_a_group(
 
 
 def test_tables_escape_and_clip(records: ServerShell, topic: str, feed: Feed) -> None:
-    feed(b"k:a\x1b[31mb\nlong:" + b"x" * 500 + b"\nbin:\xff\xfe\nnull:NULL\nempty:\n")
-    records(f"produce {topic} --key-separator : --null-value NULL --partition 0")
+    feed(b"k:a\x1b[31mb\nlong:" + b"x" * 500 + b"\nbin:\xff\xfe\n")
+    records(f"produce {topic} --key-separator : --partition 0")
+    feed(b'{"key": "null", "value": null}\n{"key": "empty", "value": ""}\n')
+    records(f"produce {topic} --format jsonl --partition 0")
     lines = records(f"read {topic}").splitlines()
     assert lines[0].split() == [
         "PARTITION",

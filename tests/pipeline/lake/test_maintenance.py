@@ -173,4 +173,4 @@ def test_the_tables_that_a_table_was_built_from_stay_readable(lake: Lake) -> Non
     lake.keep_hours = 0
     vacuum(lake)
     [file] = lake.files("offset_commits", early["offset_commits"])
-    assert lake.read_file("offset_commits", file).num_rows == 4
+    assert lake.file_dataset("offset_commits", [file]).to_table().num_rows == 4

@@ -11,12 +11,12 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import parse_principal
+from coterie.broker.catalog.configs import BROKER_CONFIGS
 from coterie.broker.server.connection_limits import parse_override
 from coterie.errors import SettingError
 from coterie.files import dotted_names, read_toml
@@ -138,11 +138,6 @@ _NO_EFFECT: Final[Mapping[str, str]] = {
 _FOREIGN_GROUPS: Final = ("group.share.", "group.streams.", "share.coordinator.")
 _DEFAULT_RANGE: Final = Range(0, _LONG_MAX)
 
-NAMES: Final[Mapping[str, str]] = {
-    field.name.replace("_", "."): field.name for field in fields(Settings)
-}
-"""The attribute of `Settings` by setting name."""
-
 
 def read_settings(
     file: Path | None = None,
@@ -189,7 +184,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 
 
 def _attribute(name: str) -> str:
-    attribute = NAMES.get(name)
+    attribute = BROKER_CONFIGS.get(name)
     if attribute is not None:
         return attribute
     reason = _NO_EFFECT.get(name)
@@ -197,13 +192,13 @@ def _attribute(name: str) -> str:
         reason = _NO_OTHER_GROUPS
     if reason is not None:
         raise SettingError(f"{name} has no effect in Coterie: {reason}; remove it")
-    near = difflib.get_close_matches(name, NAMES, n=1)
+    near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise SettingError(f"unknown setting {name!r}{hint}")
 
 
 def _value(name: str, value: object) -> bool | int | str | tuple[str, ...]:
-    default = getattr(Settings(), NAMES[name])
+    default = getattr(Settings(), BROKER_CONFIGS[name])
     if isinstance(default, str | tuple):
         return _words(name, value, is_list=isinstance(default, tuple))
     if isinstance(default, bool):
@@ -280,7 +275,10 @@ _ORDERED: Final = (
 def _check_combinations(settings: Settings) -> None:
     """Check the settings against each other. Raises SettingError."""
     for less, more in _ORDERED:
-        low, high = getattr(settings, NAMES[less]), getattr(settings, NAMES[more])
+        low, high = (
+            getattr(settings, BROKER_CONFIGS[less]),
+            getattr(settings, BROKER_CONFIGS[more]),
+        )
         if low > high:
             raise SettingError(f"{less} ({low}) must not be more than {more} ({high})")
     heartbeat = settings.group_consumer_heartbeat_interval_ms

@@ -68,10 +68,6 @@ class GroupMetrics(Collector):
         self.metrics = Metrics(rebalance.observe, unowned.observe)
         self.registry.register(self)
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering does not collect values."""
-        return ()
-
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics with their current values."""
         yield from self._gauges()

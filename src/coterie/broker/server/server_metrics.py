@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -62,10 +62,6 @@ class ServerMetrics(Collector):
         self.monitor: LoopMonitor | None = None
         ProcessCollector(registry=registry)
         registry.register(self)
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering does not collect values."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics with their current values."""

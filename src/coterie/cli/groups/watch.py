@@ -81,8 +81,7 @@ async def _append(run: Run) -> out.Exit:
         outcome = await watcher.measure()
         run.progress.clear()
         is_open = emit.write(run.io.stdout, emit.render(outcome, run.options, run.io))
-        lines = emit.stderr_lines(outcome)
-        emit.write(run.io.stderr, [f"{printable(line)}\n" for line in lines])
+        emit.write_notes(run.io, outcome)
         if number == run.options.count or not is_open:
             break
         await asyncio.sleep(run.options.interval)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import shutil
 import signal
 import sys
 import time
@@ -56,7 +57,7 @@ def emit(
     """Write the outcome in the format of `options.output`; return the exit code."""
     io = io or CommandIO()
     write(io.stdout, render(outcome, options, io))
-    write(io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
+    write_notes(io, outcome)
     return int(outcome.exit_code)
 
 
@@ -186,6 +187,11 @@ def stderr_lines(outcome: out.Outcome) -> list[str]:
     return lines
 
 
+def write_notes(io: CommandIO, outcome: out.Outcome) -> None:
+    """Write to stderr what is not a row."""
+    write(io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
+
+
 def write(stream: TextIO, pieces: Iterable[str]) -> bool:
     """Write text, with escapes for characters that the stream cannot encode.
 
@@ -274,17 +280,19 @@ class ProgressBar:
         self._started = clock()
         self._shown = ""
 
-    def __call__(self, done: int, of: int) -> None:
-        """Show progress: `done` of `of` units of work."""
+    def __call__(self, done: int, of: int, step: str = "") -> None:
+        """Show progress: `done` of `of` units of work, and the name of the step."""
         if not self._stderr.isatty():
             return
         if self._clock() - self._started < _PROGRESS_DELAY_S:
             return
         share = done / max(of, 1)
         filled = "#" * int(share * _PROGRESS_WIDTH)
-        line = f"[{filled:<{_PROGRESS_WIDTH}}] {int(100 * share):3} %"
+        line = f"[{filled:<{_PROGRESS_WIDTH}}] {int(100 * share):3} % {step}".rstrip()
+        # A line that wraps could not be erased.
+        line = line[: shutil.get_terminal_size().columns - 1]
         if line != self._shown:
-            self._stderr.write(f"\r{line}")
+            self._stderr.write(f"\r{line:<{len(self._shown)}}")
             self._stderr.flush()
             self._shown = line
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
-from coterie.cli.output.emit import CommandIO, emit, stderr_lines, write
+from coterie.cli.output.emit import CommandIO, emit, write, write_notes
 from coterie.cli.output.outcome import (
     Column,
     Exit,
@@ -25,7 +25,6 @@ from coterie.cli.output.outcome import (
     show_time_ms,
     show_value,
 )
-from coterie.display import printable
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     last = _outcome(options, content, [])
     lines = render(last, "jsonl", "", where.clock(), where.stdout.encoding)
     write(where.stdout, lines)
-    write(where.stderr, (printable(line) + "\n" for line in stderr_lines(last)))
+    write_notes(where, last)
     return int(Exit.FAILED if content.has_unreadable or last.failures else Exit.OK)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
 from coterie.cli.durations import duration_of, whole_duration_of
+from coterie.cli.output.emit import ProgressBar
 from coterie.cli.pipeline.options import (
     add_engine_options,
     add_lake_option,
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 
 _FOLLOW_KEEP_HOURS: Final = 1
 """A version a second for a week would be too many files."""
-_BAR_WIDTH: Final = 30
-_ERASE_LINE: Final = "\x1b[K"
-"""Erases from the cursor to the end of its line."""
 
 
 def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
@@ -154,27 +150,29 @@ def _run(options: argparse.Namespace) -> int:
         options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
     )
     known = _unreadable_parts(lake)
+    bar = ProgressBar(sys.stderr)
     try:
-        with ProgressDisplay() as progress:
-            job = Job(
-                start_spark=cache(partial(start_spark, engine)),
-                lake=lake,
-                source=source,
-                settings=_with_retention(settings, options, lake, source),
-                samples=options.samples,
-                max_records=options.max_records,
-                limits=step_limits(engine),
-                progress=progress,
-            )
-            if options.follow:
-                follow(job, FollowIntervals(), lambda: False)
-            result = run_once(job)
+        job = Job(
+            start_spark=cache(partial(start_spark, engine)),
+            lake=lake,
+            source=source,
+            settings=_with_retention(settings, options, lake, source),
+            samples=options.samples,
+            max_records=options.max_records,
+            limits=step_limits(engine),
+            progress=bar,
+        )
+        if options.follow:
+            follow(job, FollowIntervals(), lambda: False)
+        result = run_once(job)
     except BaseException:
         # A later run does not report what this one has read; a lake that cannot
         # be read now does not hide why the run ended.
         with suppress(CoterieError, OSError):
+            bar.clear()
             _report_unreadable(lake, known)
         raise
+    bar.clear()
     print(_run_summary(lake, result))
     return _report_unreadable(lake, known)
 
@@ -272,16 +270,19 @@ def _backfill(options: argparse.Namespace) -> int:
 
     engine, settings = engine_of(options), _gold_settings(options)
     lake = Lake.open_to_write(options.lake)
-    with ProgressDisplay() as progress:
-        job = Job(
-            start_spark=cache(partial(start_spark, engine)),
-            lake=lake,
-            source=BronzeSource(str(lake.storage)),
-            settings=_with_retention(settings, options, lake),
-            limits=step_limits(engine),
-            progress=progress,
-        )
+    bar = ProgressBar(sys.stderr)
+    job = Job(
+        start_spark=cache(partial(start_spark, engine)),
+        lake=lake,
+        source=BronzeSource(str(lake.storage)),
+        settings=_with_retention(settings, options, lake),
+        limits=step_limits(engine),
+        progress=bar,
+    )
+    try:
         built = backfill(job)
+    finally:
+        bar.clear()
     records = lake.rows("records")
     print(f"{records} records decoded, {len(built)} tables built in {lake.storage}")
     return 0
@@ -307,33 +308,3 @@ exit codes: 0 success, 1 the lake failed, 2 usage error, 130 interrupted
     options=(add_lake_option, _add_gold_settings, add_engine_options),
     run=_backfill,
 )
-
-
-class ProgressDisplay:
-    """A progress bar at a terminal, removed at the end; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._write("")
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        filled = "#" * (_BAR_WIDTH * min(done, total) // max(total, 1))
-        bar = f"[{filled:<{_BAR_WIDTH}}]"
-        self._write(f"{step} {bar} {done:,} of {max(total, 1):,}")
-
-    def _write(self, line: str) -> None:
-        if self._is_shown:
-            # A line that wraps could not be erased.
-            width = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r{line[: width - 1]}{_ERASE_LINE}")
-            sys.stderr.flush()

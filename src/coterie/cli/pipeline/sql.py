@@ -11,8 +11,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
@@ -126,8 +126,7 @@ def run_statements(run_statement: Callable[[str], int]) -> int:
         for piped in split_statements(chain([first], sys.stdin)):
             code = run_statement(piped)
         return code
-    history = _History()
-    try:
+    with _history():
         while (statement := _read_statement()) is not None:
             try:
                 run_statement(statement)
@@ -135,8 +134,6 @@ def run_statements(run_statement: Callable[[str], int]) -> int:
                 sys.stderr.write(f"{error}\n")
             except KeyboardInterrupt:
                 sys.stderr.write("interrupted\n")
-    finally:
-        history.save()
     return 0
 
 
@@ -179,24 +176,22 @@ def _read_statement() -> str | None:
                 return statement
 
 
-class _History:
-    """The lines of earlier sessions, on systems that have readline."""
-
-    def __init__(self) -> None:
-        state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
-        self._path = state / "coterie" / "sql-history"
-        self._readline: ModuleType | None = None
-        try:
-            import readline
-        except ImportError:
-            return
-        self._readline = readline
-        if self._path.exists():
-            self._readline.read_history_file(self._path)
-
-    def save(self) -> None:
-        if self._readline is None:
-            return
-        make_private_directory(self._path.parent)
-        self._readline.set_history_length(_HISTORY_LINES)
-        self._readline.write_history_file(self._path)
+@contextmanager
+def _history() -> Iterator[None]:
+    """Offer the lines of earlier sessions, and keep those of this one, on systems that
+    have readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    state = user_directory(os.environ, "XDG_STATE_HOME", ".local/state")
+    path = state / "coterie" / "sql-history"
+    if path.exists():
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        make_private_directory(path.parent)
+        readline.set_history_length(_HISTORY_LINES)
+        readline.write_history_file(path)

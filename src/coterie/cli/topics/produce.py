@@ -38,11 +38,6 @@ def _declare_produce(parser: argparse.ArgumentParser) -> None:
     )
     add("--key-separator", metavar="TEXT", help="text between key and value of a line")
     add("--key", metavar="TEXT", help="key of every record")
-    add(
-        "--null-value",
-        metavar="TEXT",
-        help="values with exactly this text are null: tombstones",
-    )
     add("--base64", action="store_true", help="keys and values of lines are base64")
     add(
         "--header",
@@ -79,7 +74,6 @@ class Template(NamedTuple):
 
     form: str
     separator: bytes | None
-    null_value: bytes | None
     is_base64: bool
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -88,22 +82,19 @@ class Template(NamedTuple):
     @classmethod
     def of(cls, options: argparse.Namespace) -> Template:
         """Return the template of the options. Raises SettingError."""
-        is_json = options.format == _JSON_LINES
         if options.key_separator is not None and options.format != _LINES:
             raise SettingError("--key-separator is for --format lines")
         if options.key_separator == "":
             raise SettingError("--key-separator is empty")
         if options.key is not None and options.key_separator is not None:
             raise SettingError("use either --key or --key-separator")
-        if is_json and (options.base64 or options.null_value is not None):
+        if options.base64 and options.format == _JSON_LINES:
             raise SettingError(
-                "--base64 and --null-value are not for JSON lines, which have "
-                '"value_encoding": "base64" and null'
+                '--base64 is not for JSON lines, which have "value_encoding": "base64"'
             )
         return cls(
             options.format,
             _optional_bytes(options.key_separator),
-            _optional_bytes(options.null_value),
             options.base64,
             _optional_bytes(options.key),
             tuple(map(_read_header, options.headers or ())),
@@ -122,16 +113,14 @@ class Template(NamedTuple):
                 else self.partition,
             )
         key: bytes | None = self.key
-        value: bytes | None = line
+        value = line
         if self.separator is not None:
             key, separator, value = line.partition(self.separator)
             if not separator:
                 raise SettingError(f"it has no separator {self.separator.decode()!r}")
             if self.is_base64:
                 key = read_base64(key, "the key")
-        if value == self.null_value and self.null_value is not None:
-            value = None
-        elif self.is_base64 and value is not None:
+        if self.is_base64:
             value = read_base64(value, "the value")
         return client.NewRecord(value, key, self.headers, self.partition)
 

@@ -14,7 +14,7 @@ from coterie import operations as ops
 from coterie.cli.command import CLUSTER_OPTIONS, Command, Run, run_on_cluster
 from coterie.cli.durations import whole_number
 from coterie.cli.output import outcome as out
-from coterie.cli.output.emit import check_columns, render, stderr_lines, write
+from coterie.cli.output.emit import check_columns, render, write, write_notes
 from coterie.cli.output.tables import is_utf8
 from coterie.cli.topics.record_items import (
     BASE64,
@@ -23,7 +23,6 @@ from coterie.cli.topics.record_items import (
     json_line,
     record_item,
 )
-from coterie.display import printable
 from coterie.errors import ClientError, CoterieError, SettingError
 from coterie.types import OFFSETS_TOPIC, LogOffset, TopicPartition
 
@@ -357,10 +356,7 @@ class _Printer:
             write(run.io.stdout, render(outcome, run.options, run.io))
         if run.options.output == "csv" and not self._has_header:
             write(run.io.stdout, [",".join(RECORD_KEYS), "\n"])
-        write(
-            run.io.stderr,
-            [f"{printable(line)}\n" for line in stderr_lines(outcome)],
-        )
+        write_notes(run.io, outcome)
         return outcome.exit_code
 
 

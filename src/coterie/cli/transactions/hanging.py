@@ -18,6 +18,7 @@ from coterie.errors import CoterieError, OperationRefused, SettingError
 from coterie.types import TopicPartition
 
 _OLDER_THAN_MS: Final = 900_000
+"""The default of the broker setting `transaction.max.timeout.ms`."""
 
 
 def _declare_search(parser: argparse.ArgumentParser) -> None:

@@ -43,8 +43,6 @@ from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
-DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
-"""The default of the broker setting `transaction.max.timeout.ms` (ms)."""
 _IDS_PER_REQUEST: Final = 500
 _DURATION: Final = m.ListTransactionsRequest.FIELDS["duration_filter"].versions
 _PATTERN: Final = m.ListTransactionsRequest.FIELDS["transactional_id_pattern"].versions

@@ -44,8 +44,8 @@ from coterie.pipeline.tables.table import DAY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""A callback with a step of a run, the amount done and the total."""
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""A callback with the amount done, the total and the step of a run."""
 FROM_LAKE: Final = frozenset({"as_of_ts", "heads"})
 """Settings that come from the lake and change with every run."""
 ALL: Final = tuple(GOLD.values())
@@ -94,7 +94,7 @@ def prepare_refresh(
                 due = [query for query in batch if is_due(query, states, version)]
                 if due:
                     names = ", ".join(query.name for query in due)
-                    progress(f"building {names}", done, len(chosen))
+                    progress(done, len(chosen), f"building {names}")
                     builder.build(due)
                 done += len(batch)
         builder.commit(recorded)
@@ -293,7 +293,7 @@ class _Builder:
                     mixed.append(file)
         writer = TableWriter(self.lake.storage, query.declared, self.step)
         for file in mixed:
-            rows = self.lake.read_file(query.name, file)
+            rows = self.lake.file_dataset(query.name, [file]).to_table()
             writer.add(rows.filter(ds.field(column) < pa.scalar(cut)))
         return tuple(removed), writer.close()
 

@@ -43,8 +43,7 @@ class Job:
     limits: StepLimits = field(default_factory=StepLimits)
     gold: tuple[Query, ...] = ALL
     progress: Progress = lambda *_: None
-    """The callback with a step of the run, the amount done and the approximate total.
-    """
+    """The callback with the amount done, the approximate total and the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def read_log(job: Job) -> int:
         limits = job.limits._replace(max_records=max_records)
         records = ingest_step(job.start_spark, job.lake, job.source, heads, limits)
         done += records or 0
-        job.progress("reading records", done, min(limit, total))
+        job.progress(done, min(limit, total), "reading records")
         if records is None or done >= limit:
             return done
 

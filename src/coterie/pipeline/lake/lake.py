@@ -243,10 +243,6 @@ class Lake:
                 self._files[name] = (wanted, files)
             return files
 
-    def read_file(self, name: str, file: DataFile) -> Any:
-        """Return the rows of one file of a table as an Arrow table."""
-        return self.file_dataset(name, [file]).to_table()
-
     def file_dataset(self, name: str, files: Sequence[DataFile]) -> Any:
         """Return files of a table as a dataset with the columns of its files."""
         table = TABLES[name]

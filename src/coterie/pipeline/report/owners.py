@@ -6,15 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from coterie.pipeline.lake.query import TableReader
 from coterie.pipeline.report.charts import COLOURS, TimeAxis
-from coterie.pipeline.report.groups import GroupRow, of_groups
+from coterie.pipeline.report.groups import GroupRow, Row, of_groups
 from coterie.pipeline.report.rebalances import Rebalances
 from coterie.pipeline.report.texts import epoch_ms, moment, visible
 
-Row: TypeAlias = dict[str, Any]
 CHARTS_MAX: Final = 8
 """Groups with a chart."""
 LANES_MAX: Final = 12

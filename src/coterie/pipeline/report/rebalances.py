@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import pyarrow.compute as pc
 
 from coterie.pipeline.lake.query import TableQuery, TableReader
 from coterie.pipeline.report.attention import Storm
 from coterie.pipeline.report.charts import TimeAxis
+from coterie.pipeline.report.groups import Row
 from coterie.pipeline.report.texts import (
     NO_VALUE,
     UNKNOWN,
@@ -22,7 +23,6 @@ from coterie.pipeline.report.texts import (
     span,
 )
 
-Row: TypeAlias = dict[str, Any]
 LANES_MAX: Final = 8
 """Groups in the chart."""
 REBALANCES_MAX: Final = 5_000

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from coterie.pipeline.lake.query import TableQuery, TableReader
 from coterie.pipeline.report.attention import Expiry, Storm
 from coterie.pipeline.report.charts import COLOURS, Tick, nice_bound
-from coterie.pipeline.report.groups import GroupRow, of_groups, worst_time_lag
+from coterie.pipeline.report.groups import GroupRow, Row, of_groups, worst_time_lag
 from coterie.pipeline.report.texts import (
     UNKNOWN,
     count,
@@ -23,7 +23,6 @@ from coterie.pipeline.report.texts import (
     span,
 )
 
-Row: TypeAlias = dict[str, Any]
 LIST_MAX: Final = 40
 """Groups in the lists of expiring offsets and of stale groups."""
 USERS_MAX: Final = COLOURS - 1

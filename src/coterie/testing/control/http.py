@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from coterie.http_endpoint import Endpoint, Reply, Request
+from coterie.http_endpoint import Endpoint, Reply, Request, is_loopback
 from coterie.loop_thread import LoopThread
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 _DISCARDED_BYTES_MAX: Final = 64 * 1024 * 1024
 READ_S: Final = 30.0
 """The longest time for the bytes of a request, and for those of its response."""
-_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -211,7 +210,7 @@ class _ControlEndpoint(Endpoint):
                 "requests of web pages are refused",
                 "send the request from a program, without the header Origin",
             )
-        if self._token is None and host not in _LOCAL_HOSTS:
+        if self._token is None and not (host and is_loopback(host)):
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 f"the host {host!r} is not this machine",

@@ -103,14 +103,10 @@ class DropResponse(Fault):
         handler(call)
 
 
-class LoseRequest(Fault):
+class LoseRequest(DropResponse):
     """Requests that are neither applied nor answered."""
 
     name = "lose_request"
-
-    def __init__(self, rule: Rule, *, close: bool) -> None:
-        super().__init__(rule)
-        self._close = close
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
         call.drop(close=self._close)

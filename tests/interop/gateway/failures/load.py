@@ -89,7 +89,7 @@ class CommitLoad(GroupsLoad):
     def groups_at(self, port: int) -> list[GroupId]:
         """Return the groups whose coordinator is at this port, as the client knows."""
         cached = {
-            group: self._cluster.cached_coordinator(group) for group in self.histories
+            group: self._cluster._coordinators.get(group) for group in self.histories
         }
         return [
             group

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.groups.rebalances import StormRule
-from coterie.pipeline.gold.groups.record import GROUP_RECORD_TYPES, Record
+from coterie.pipeline.gold.groups.record import Record
 from coterie.pipeline.gold.groups.replay import GroupHistory, replay_group
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.ingested import RECORDS
@@ -97,7 +97,7 @@ def records_of(silver: Mapping[str, Sequence[Row]]) -> dict[str, list[Record]]:
         *(
             {**row, "is_tombstone": True}
             for row in silver["tombstones"]
-            if row["record_type"] in GROUP_RECORD_TYPES
+            if row["record_type"] > 1  # 0 and 1 are offsets
         ),
     ]
     groups: dict[str, list[Record]] = defaultdict(list)

@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from coterie.pipeline.gold.groups.record import Moment, TopicPartition
-from coterie.pipeline.gold.groups.sessions import Session
+from coterie.pipeline.gold.groups.sessions import OPEN, Session
 
 # Values of partition_ownership_history.end_reason.
 MOVED: Final = "moved"
 MEMBER_LEFT: Final = "member_left"
 GROUP_EMPTY: Final = "group_empty"
-GROUP_DELETED: Final = "group_deleted"
-OPEN: Final = "open"
 T = TypeVar("T")
 
 

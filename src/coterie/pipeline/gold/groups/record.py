@@ -13,8 +13,6 @@ MEMBER: Final = 5
 TARGET_EPOCH: Final = 6
 CURRENT_MEMBER: Final = 8
 REGEX: Final = 16
-GROUP_RECORD_TYPES: Final = (2, 3, 4, 5, 6, 7, 8, 16)
-"""Types of records about groups; types 0 and 1 are offsets."""
 
 TopicNames: TypeAlias = Mapping[str, str]
 """Names of topics by topic ID, where they are known."""

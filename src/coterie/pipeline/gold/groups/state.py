@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie.pipeline.gold.groups.ownership import GROUP_DELETED, Interval, Ownership
+from coterie.pipeline.gold.groups.ownership import Interval, Ownership
 from coterie.pipeline.gold.groups.rebalances import (
     Rebalance,
     Rebalances,
@@ -18,7 +18,7 @@ from coterie.pipeline.gold.groups.record import (
     TopicNames,
     TopicPartition,
 )
-from coterie.pipeline.gold.groups.sessions import LEFT, Session, Sessions
+from coterie.pipeline.gold.groups.sessions import GROUP_DELETED, LEFT, Session, Sessions
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
