@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import trustme
+
 from tests.ecosystem.suites import Apache, Checkout, GoModule, Sdist, Suite
 
 FETCH_S: Final = 900.0
@@ -58,7 +60,20 @@ def copy_source(
         changed = [_edit(file, edit.pattern, edit.text, values) for file in files]
         if not any(changed):
             raise Unavailable(f"no file {edit.files} has {edit.pattern!r} to replace")
+    if suite.certificates:
+        write_certificates(source / suite.certificates)
     return source
+
+
+def write_certificates(folder: Path) -> None:
+    """Write a certificate of this machine, its key and its authority as mkcert does."""
+    authority = trustme.CA()
+    made = authority.issue_cert("localhost", "127.0.0.1", "0.0.0.0", "::1")
+    (folder / "ca").mkdir(parents=True)
+    authority.cert_pem.write_to_path(str(folder / "ca" / "rootCA.pem"))
+    made.private_key_pem.write_to_path(str(folder / "key.pem"))
+    for each in made.cert_chain_pems:
+        each.write_to_path(str(folder / "cert.pem"), append=True)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

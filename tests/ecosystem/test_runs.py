@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import sys
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_an_edit_that_changes_nothing_is_refused(tmp_path: Path) -> None:
     edited = suite(Edit("*.py", "9092", "{port}"))
     with pytest.raises(Unavailable, match=r"no file .* has '9092'"):
         copy_source(edited, tmp_path / "run", tmp_path / "clone", VALUES)
+
+
+def test_a_suite_that_uses_tls_gets_certificates(tmp_path: Path) -> None:
+    (tmp_path / "clone").mkdir()
+    with_tls = Suite(CLONE, tests=("tests",), within_s=60, certificates="certs")
+    source = copy_source(with_tls, tmp_path / "run", tmp_path / "clone", VALUES)
+    certs = source / "certs"
+    context = ssl.create_default_context(cafile=certs / "ca" / "rootCA.pem")
+    context.load_cert_chain(certs / "cert.pem", certs / "key.pem")
+    assert len(context.get_ca_certs()) == 1
 
 
 def test_a_suite_without_its_checkout_says_how_to_clone_it(tmp_path: Path) -> None:
