@@ -171,6 +171,19 @@ def test_the_validity_of_the_certificate_is_checked(
     assert tls.level is level, tls
 
 
+def test_text_before_a_certificate_may_have_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "server.pem"
+    made = trustme.CA().issue_cert("localhost")
+    # As openssl writes the subject of a certificate from PKCS12.
+    subject = "subject=CN = Müller\n".encode("latin-1")
+    path.write_bytes(subject + made.private_key_and_cert_chain_pem.bytes())
+    path.chmod(0o600)
+    settings = Settings(ssl_keystore_location=str(path))
+    found = list(check_configuration(settings, plan(protocol=SSL)))
+    [tls] = [each for each in found if each.check == "tls"]
+    assert tls.level is not Level.ERROR, tls
+
+
 @pytest.mark.posix
 def test_readable_secrets_are_found(tmp_path: Path) -> None:
     path = users_file(tmp_path)

@@ -140,7 +140,7 @@ def _check_tls(settings: Settings, command: ServeCommand) -> Iterator[Finding]:
         return
     try:
         make_tls_context(settings, client_certificates=not command.protocol.has_sasl)
-        keystore = Path(settings.ssl_keystore_location).read_text(encoding="utf-8")
+        keystore = Path(settings.ssl_keystore_location).read_text("latin-1")
         ends = _certificate_end(keystore)
     except (SettingError, OSError, ValueError) as error:
         yield Finding(Level.ERROR, "tls", str(error), "correct the ssl settings")
