@@ -161,12 +161,33 @@ def test_an_exhausted_epoch_assigns_a_new_producer_id() -> None:
     assert (step.transaction.producer_id, step.transaction.producer_epoch) == (101, 0)
 
 
+@pytest.mark.bug("KAFKA-18660")
 def test_an_abort_with_the_last_epoch_assigns_a_new_producer_id() -> None:
     world = World(bumps_epoch=True)
     world.initialise()
     world.with_epoch(EPOCH_MAX)
     step = world.end(committed=False)
     assert (step.transaction.producer_id, step.transaction.producer_epoch) == (101, 0)
+
+
+@pytest.mark.bug("KAFKA-19367", "KAFKA-20090")
+@pytest.mark.parametrize("times_out", [False, True])
+def test_an_unrequested_abort_with_the_last_epoch_assigns_a_new_producer_id(
+    times_out: bool,
+) -> None:
+    world = World(bumps_epoch=True)
+    world.initialise()
+    world.add()
+    world.with_epoch(EPOCH_EXHAUSTED)
+    late = world.claim
+    step = world.expire(2_000) if times_out else world.initialise()
+    assert step is not None
+    world.take(step)
+    assert step.markers == Markers(100, EPOCH_MAX, False, frozenset({PARTITION}))
+    assert world.current.producer_id == 101
+    assert not world.current.is_ongoing
+    if times_out:  # the client's own abort was late
+        assert not world.end(committed=False, claim=late).is_change
 
 
 def test_a_transaction_begins_with_its_first_partition() -> None:

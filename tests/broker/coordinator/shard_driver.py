@@ -81,6 +81,7 @@ class ShardDriver(Driver, GroupRequests):
         driver = ShardDriver(
             settings=self.settings, topics=self.topics, now_ms=self.now_ms
         )
+        driver.shard.begin_load()
         for entry, origin in self.history if history is None else history:
             driver._keep_any(as_read(entry), origin)
         driver.load()

@@ -291,7 +291,11 @@ class Shard:
         self, record: Record, key: GroupMetadataKey, value: GroupMetadataValue | None
     ) -> None:
         state = self.state
-        assert value is None or key.group not in state.consumer_groups, key.group
+        consumer_group = state.consumer_groups.get(key.group)
+        if value is not None and consumer_group is not None:
+            # Its tombstones are missing: the log was compacted while it was read.
+            assert state.is_loading, key.group
+            consumer_replay.remove_group(state, consumer_group)
         group_metadata.replay(state, key, value)
         if value is not None:
             state.group_records[key.group] = record
@@ -337,6 +341,11 @@ class Shard:
         ended = offset_replay.replay_marker(self.state, producer_id, commit=commit)
         self.changed.update(ended)
 
+    def begin_load(self) -> None:
+        """Expect the records of a log until `after_load`."""
+        assert not self.state.consumer_groups
+        self.state.is_loading = True
+
     def after_load(self, context: Context) -> Result:
         """Return the result of the end of loading: all timers, and rebalances.
 
@@ -344,6 +353,10 @@ class Shard:
         """
         groups = self.state.classic_groups.values()
         self._snapshot_offsets.clear()
+        if self.state.is_loading:
+            self.state.is_loading = False
+            for group in self.state.consumer_groups.values():
+                group.end_load()
         loaded = [lifecycle.loaded(group, context) for group in groups]
         loaded += [
             timers_after_load(group, context)

@@ -38,6 +38,8 @@ class State:
     topic_index: TopicIndex = field(default_factory=TopicIndex)
     group_records: dict[GroupId, Record] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
+    is_loading: bool = False
+    """Whether records are replayed that compaction may have separated."""
 
     def ensure_group(self, group_id: GroupId) -> None:
         """Create a simple group for a commit to an unknown group."""

@@ -128,6 +128,7 @@ class CoordinatorPartition:
 
     def reset(self, shard: Shard, phase: Phase) -> None:
         """Start over with an empty shard, which has to be loaded."""
+        shard.begin_load()
         self.shard = shard
         self.handle: Callable[[Any, Any], Result] = shard.handle
         self.phase = phase

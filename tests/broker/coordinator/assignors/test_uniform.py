@@ -176,6 +176,7 @@ def test_the_balance_ends_after_16_rounds(
     assert len(asked) == 2 * rounds
 
 
+@pytest.mark.bug("KAFKA-18688")
 @pytest.mark.fact("E11-43")
 def test_the_members_with_most_partitions_keep_one_more() -> None:
     owned = {"m": {"a": [0, 1]}, "n": {"a": [2, 3, 4]}}

@@ -67,6 +67,7 @@ def test_a_removed_member_that_owns_partitions_does_not_join(
     assert "gone" not in driver.group.members
 
 
+@pytest.mark.bug("KAFKA-20640")
 @pytest.mark.fact("E20-01b")
 @pytest.mark.parametrize("policy", ["disabled", "Disabled", "nonsense"])
 def test_no_classic_member_joins_when_migration_is_disabled(policy: str) -> None:

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from coterie.broker.coordinator.classic.group import ClassicGroup
+from coterie.broker.coordinator.classic.group_metadata import empty_record
 from coterie.broker.coordinator.consumer.group import UNASSIGNED, ResolvedRegex
 from coterie.broker.coordinator.consumer.member import (
     ClassicMemberInfo,
@@ -33,7 +33,9 @@ from coterie.broker.coordinator.records import (
     OffsetCommitValue,
 )
 from coterie.broker.coordinator.result import Origin, Record
+from coterie.broker.coordinator.shard import Shard
 from coterie.broker.coordinator.state import State
+from coterie.settings import Settings
 from sim.invariants import check
 from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.requests import topic_id
@@ -128,54 +130,23 @@ def test_a_tombstone_of_an_unknown_member_is_ignored(state: State) -> None:
     assert not state.consumer_groups["g"].members
 
 
-@pytest.mark.fact("E22-42a", "E22-42b")
-def test_a_member_tombstone_must_follow_the_tombstones_of_its_assignments(
-    state: State,
+@pytest.mark.bug("KAFKA-21102")
+@pytest.mark.parametrize("last", ["member", "target epoch", "epoch"])
+def test_a_tombstone_removes_what_belongs_to_its_object(
+    state: State, last: str
 ) -> None:
-    for name in ("member", "target", "current"):
+    """Compaction may have removed the tombstones before it."""
+    for name in ("member", "epoch", "target", "target epoch", "current"):
         replay(state, VALUES[name])
-    current, target, member = member_tombstones("g", "m")
-    with pytest.raises(AssertionError, match="assignment"):
-        replay(state, member)
-    replay(state, current)
-    with pytest.raises(AssertionError, match="target"):
-        replay(state, member)
-    replay(state, target)
-    replay(state, member)
-    assert not state.consumer_groups["g"].members
-    check(state)
-
-
-@pytest.mark.fact("E22-43a", "H-151")
-def test_a_group_tombstone_must_follow_the_tombstones_of_its_members() -> None:
-    driver = GroupDriver()
-    driver.join("m")
-    state, tombstones = driver.state, group_tombstones(driver.group)
-    with pytest.raises(AssertionError, match="members"):
-        replay(state, tombstones[-1])
-    for record in tombstones:
-        replay(state, record)
-    assert not state.consumer_groups
-    assert not len(state.topic_index)
-
-
-@pytest.mark.fact("E22-43b")
-def test_a_group_with_a_target_epoch_cannot_be_removed(state: State) -> None:
-    replay(state, VALUES["target epoch"])
-    gone = Record(VALUES["epoch"].key, None)
-    with pytest.raises(AssertionError, match="target epoch"):
-        replay(state, gone)
-
-
-@pytest.mark.fact("E22-43c")
-def test_the_target_epoch_of_a_group_with_targets_cannot_be_removed(
-    state: State,
-) -> None:
-    for name in ("target", "target epoch"):
-        replay(state, VALUES[name])
-    gone = Record(VALUES["target epoch"].key, None)
-    with pytest.raises(AssertionError, match="has targets"):
-        replay(state, gone)
+    with pytest.raises(AssertionError, match="has"):
+        replay(state, Record(VALUES[last].key, None))
+    state.is_loading = True
+    replay(state, Record(VALUES[last].key, None))
+    group = state.consumer_groups.get("g")
+    assert group is None or not group.targets
+    assert group is None or last != "member" or group.owner_epoch(FOO, 0) == -1
+    assert (group is None) is (last == "epoch")
+    assert group is not None or not len(state.topic_index)
 
 
 @pytest.mark.fact("E22-44a", "E22-44b")
@@ -216,12 +187,20 @@ def test_a_group_with_only_offsets_becomes_a_consumer_group(state: State) -> Non
     assert committed.offset == 5
 
 
-@pytest.mark.fact("E22-45b")
-def test_replaying_a_consumer_member_into_a_classic_group_fails(state: State) -> None:
-    group = ClassicGroup("g", protocol_type="consumer")
-    state.classic_groups["g"] = group
-    with pytest.raises(AssertionError, match="classic"):
-        replay(state, VALUES["member"])
+@pytest.mark.bug("KAFKA-21117")
+def test_a_record_ends_the_group_of_the_other_protocol() -> None:
+    """Compaction may have removed the tombstones of the group that ended."""
+    shard = Shard(Settings())
+    shard.begin_load()
+    classic = empty_record("g", protocol_type="consumer", generation=3, at_ms=7)
+    for records, types in (
+        ([classic, VALUES["member"]], (0, 1)),
+        ([classic], (1, 0)),
+    ):
+        for at, record in enumerate(records):
+            shard.replay(record, Origin(at, 1))
+        found = len(shard.state.classic_groups), len(shard.state.consumer_groups)
+        assert found == types
 
 
 @pytest.mark.fact("H-51", "E2-06b")
@@ -232,13 +211,55 @@ def test_replaying_a_second_owner_of_a_partition_fails(state: State) -> None:
         replay(state, current_record("g", other))
 
 
-def test_replaying_a_decreasing_epoch_fails(state: State) -> None:
-    replay(state, epoch_record("g", 2, 0))
-    with pytest.raises(AssertionError, match="decreases"):
-        replay(state, epoch_record("g", 1, 0))
-    replay(state, target_epoch_record("g", 2, 0))
-    with pytest.raises(AssertionError, match="decreases"):
-        replay(state, target_epoch_record("g", 1, 0))
+@pytest.mark.bug("KAFKA-19862")
+def test_two_members_may_own_a_partition_while_a_log_is_loaded() -> None:
+    """Compaction has removed the record by which the first one revoked it."""
+    shard = Shard(Settings())
+    shard.begin_load()
+    other = AT_ONE._replace(member_id="n", epoch=2, assigned={FOO: {0: 2}})
+    revoked = AT_ONE._replace(epoch=2, assigned={})
+    for at, record in enumerate(
+        [
+            target_epoch_record("g", 2, 5),
+            *(member_record("g", each) for each in (AT_ONE, other)),
+            *(current_record("g", each) for each in (AT_ONE, other, revoked)),
+        ]
+    ):
+        shard.replay(record, Origin(at, 1))
+    group = shard.state.consumer_groups["g"]
+    group.end_load()
+    assert group.owner_epoch(FOO, 0) == 2
+
+
+@pytest.mark.bug("KAFKA-19862")
+def test_a_loaded_group_with_two_owners_of_a_partition_fails() -> None:
+    shard = Shard(Settings())
+    shard.begin_load()
+    for at, member in enumerate((AT_ONE, AT_ONE._replace(member_id="n", epoch=2))):
+        shard.replay(current_record("g", member), Origin(at, 1))
+    with pytest.raises(AssertionError, match="still owned"):
+        shard.state.consumer_groups["g"].end_load()
+
+
+@pytest.mark.parametrize(
+    ("before", "record", "message"),
+    [
+        (epoch_record("g", 2, 0), epoch_record("g", 1, 0), "epoch decreases"),
+        (
+            target_epoch_record("g", 2, 0),
+            target_epoch_record("g", 1, 0),
+            "epoch decreases",
+        ),
+    ],
+)
+def test_an_epoch_decreases_only_while_a_log_is_loaded(
+    state: State, before: Record, record: Record, message: str
+) -> None:
+    replay(state, before)
+    with pytest.raises(AssertionError, match=message):
+        replay(state, record)
+    state.is_loading = True
+    replay(state, record)
 
 
 def test_partitions_without_assignment_epochs_get_the_member_epoch(

@@ -92,6 +92,7 @@ FIELDS: Final = (
     "computation",
     "epoch",
     "group_id",
+    "is_loading",
     "members",
     "metadata_hash",
     "offers",
@@ -112,8 +113,10 @@ class ConsumerGroup:
 
     __slots__ = FIELDS
 
-    def __init__(self, group_id: GroupId) -> None:
+    def __init__(self, group_id: GroupId, *, is_loading: bool = False) -> None:
         self.group_id = group_id
+        self.is_loading = is_loading
+        """Whether the owners of partitions are not known yet: see `end_load`."""
         self.epoch = 0
         self.assignment_epoch = 0
         self.assigned_ms = 0
@@ -240,8 +243,23 @@ class ConsumerGroup:
             _add(self._reconciled, member.epoch, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
-        for topic, partition in _owned_partitions(member):
-            self._occupy(topic, partition, member.epoch)
+        self._occupy_all(member)
+
+    def end_load(self) -> None:
+        """Find the owners of all partitions.
+
+        While a log is loaded, a partition may have two: compaction may have removed the
+        record by which the first one released it, as that one's newer record is further
+        on in the log (KAFKA-19862).
+
+        Raises:
+            AssertionError: A partition has two owners.
+        """
+        assert self.is_loading
+        assert not self._owner_epochs
+        self.is_loading = False
+        for member in self.members.values():
+            self._occupy_all(member)
 
     def remove_member(self, member_id: MemberId) -> None:
         """Remove a member if it exists."""
@@ -251,6 +269,11 @@ class ConsumerGroup:
         """Remove the target of a member if it has one."""
         self.targets.pop(member_id, None)
         self.target_details.pop(member_id, None)
+
+    def remove_targets(self) -> None:
+        """Remove the targets of all members."""
+        self.targets.clear()
+        self.target_details.clear()
 
     def _forget(self, member: Member | None) -> None:
         if member is None:
@@ -266,8 +289,9 @@ class ConsumerGroup:
         """Remove a member's current assignment from the derived fields."""
         if member.state is MemberState.STABLE:
             _add(self._reconciled, member.epoch, -1)
-        for topic, partition in _owned_partitions(member):
-            self._release(topic, partition, member.epoch)
+        if not self.is_loading:
+            for topic, partition in _owned_partitions(member):
+                self._release(topic, partition)
 
     def _count(self, member: Member, by: int) -> None:
         if member.classic is not None:
@@ -284,26 +308,22 @@ class ConsumerGroup:
         if member.server_assignor is not None:
             _add(self.assignor_counts, member.server_assignor, by)
 
-    def _occupy(self, topic: TopicId, partition: int, epoch: int) -> None:
-        """Set the owner epoch of a partition.
-
-        A partition with an older owner epoch changes its owner: compaction may have
-        removed the record by which the previous owner released it, as that owner's
-        newer record is further on in the log (KAFKA-19862).
-        """
-        owners = self._owner_epochs.setdefault(topic, {})
-        owner_epoch = owners.get(partition, FREE)
-        assert owner_epoch == FREE or owner_epoch < epoch, (
-            f"{self.group_id}: partition {topic.hex()}-{partition} cannot be owned at "
-            f"epoch {epoch}, it is still owned at {owner_epoch}"
-        )
-        owners[partition] = epoch
-
-    def _release(self, topic: TopicId, partition: int, epoch: int) -> None:
-        """Free a partition, unless it has an owner of another epoch."""
-        owners = self._owner_epochs.get(topic, {})
-        if owners.get(partition) != epoch:
+    def _occupy_all(self, member: Member) -> None:
+        """Set the owner epochs of a member's partitions."""
+        if self.is_loading:
             return
+        for topic, partition in _owned_partitions(member):
+            owners = self._owner_epochs.setdefault(topic, {})
+            owner_epoch = owners.get(partition, FREE)
+            assert owner_epoch == FREE, (
+                f"{self.group_id}: partition {topic.hex()}-{partition} cannot be owned "
+                f"at epoch {member.epoch}, it is still owned at {owner_epoch}"
+            )
+            owners[partition] = member.epoch
+
+    def _release(self, topic: TopicId, partition: int) -> None:
+        """Free a partition."""
+        owners = self._owner_epochs[topic]
         del owners[partition]
         if not owners:
             del self._owner_epochs[topic]
