@@ -12,10 +12,12 @@ import pytest
 from coterie.errors import SettingError
 from coterie.files import (
     decode_text,
+    dotted_names,
     expand_user,
     is_open,
     make_private_directory,
     read_text,
+    read_toml,
     user_directory,
     write_private_file,
 )
@@ -139,3 +141,14 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         read_text(file)
     with pytest.raises(SettingError, match=r"cannot read .*absent: No such file"):
         read_text(tmp_path / "absent")
+
+
+def test_names_of_toml_are_dotted_whichever_way_they_are_written(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("num.partitions = 3\n[group]\nmax.size = 9\n", encoding="utf-8")
+    assert dotted_names(read_toml(file)) == {"num.partitions": 3, "group.max.size": 9}
+    file.write_text("num.partitions = ", encoding="utf-8")
+    with pytest.raises(SettingError, match=r"settings\.toml is not TOML"):
+        read_toml(file)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, Role, show_duration
 from coterie.cli.output.terminal import lay_out, terminal_table
-from coterie.display import cells, shortened
+from coterie.display import cells
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
 ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
@@ -75,34 +75,6 @@ def test_an_identity_that_is_too_long_is_whole_and_above_its_rows() -> None:
     items: list[Item] = [{"name": name, "partition": at, "lag": 7} for at in range(2)]
     table = lay_out(columns, items, 24)
     assert table.rows == [[name, "              0    7"], ["              1    7"]]
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "expected"),
-    [
-        ("consumer-orders-1-8f3c-4f2a", 15, "consumer-…-4f2a"),
-        ("short", 15, "short"),
-        ("\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e", 9, "\u65e5\u672c…\u8a9e"),
-        ("e\u0301" * 9, 4, "e\u0301e\u0301…e\u0301"),
-    ],
-)
-def test_an_id_is_shortened_in_its_middle(text: str, width: int, expected: str) -> None:
-    assert shortened(text, width) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\u65e5\u672c", 4),  # Kanji
-        ("e\u0301", 1),  # a letter with a combining accent
-        ("\U0001f680", 2),  # a rocket
-        ("\u2764\ufe0f", 2),  # a heart as an emoji
-        ("\U0001f44d\U0001f3fd", 2),  # a thumb with a skin tone
-        ("\u1112\u1161\u11ab", 2),  # a syllable of three Jamo
-    ],
-)
-def test_text_takes_the_cells_that_a_terminal_draws(text: str, expected: int) -> None:
-    assert cells(text) == expected
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -190,6 +162,20 @@ def test_progress_starts_after_a_second_and_is_erased() -> None:
     assert stderr.getvalue().endswith(f"\r{' ' * 38}\r")
     bar.clear()
     assert stderr.getvalue().count("\r") == 3
+
+
+def test_the_progress_bar_names_its_step_and_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    stderr = Terminal()
+    bar = ProgressBar(stderr, iter([0.0, 1.0, 1.0]).__next__)
+    bar(1, 2, "building a table with a long name")
+    bar(1, 2, "b")
+    first, second = stderr.getvalue().split("\r")[1:]
+    assert first == f"[{'#' * 15}{' ' * 15}]  50 % building a"
+    # Nothing of the longer line stays.
+    assert second == f"[{'#' * 15}{' ' * 15}]  50 % b{' ' * 9}"
 
 
 def test_progress_is_shown_at_terminals_only() -> None:
