@@ -31,7 +31,7 @@ def run(
     capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, dict[str, Any]]:
     """Return the exit code, and the findings by check."""
-    code = main(["doctor", "--output", "json", *arguments])
+    code = main(["doctor", "--json", *arguments])
     document = json.loads(capsys.readouterr().out)
     return code, {each["check"]: each for each in document["items"]}
 

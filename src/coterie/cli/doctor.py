@@ -49,6 +49,13 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         type=parse_address,
         help="address of the running server's metrics port",
     )
+    add(
+        "--json",
+        action="store_const",
+        dest="output",
+        const="json",
+        help="the same as --output json",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -251,7 +258,7 @@ examples:
       check a running server too: its brokers, readiness, event loop and clock
   coterie doctor --data /var/lib/coterie --full
       check every page of a large store
-  coterie doctor --output json
+  coterie doctor --json
       for programs
 
 exit codes: 0 no warning or error, 1 at least one, 2 usage error

@@ -67,12 +67,14 @@ def test_records_without_a_key_stay_together(
     assert item["records"] == 3
 
 
-def test_headers_are_produced(records: ServerShell, topic: str, feed: Feed) -> None:
-    feed(b"k=x\n")
-    words = "--key-separator = --header a=1 --header b=x=y"
+def test_null_values_and_headers_are_produced(
+    records: ServerShell, topic: str, feed: Feed
+) -> None:
+    feed(b"k=NULL\nk=x\n")
+    words = "--key-separator = --null-value NULL --header a=1 --header b=x=y"
     records(f"produce {topic} {words}")
-    (value,) = read(records, topic)
-    assert (value["key"], value["value"]) == ("k", "x")
+    tombstone, value = read(records, topic)
+    assert (tombstone["key"], tombstone["value"], value["value"]) == ("k", None, "x")
     assert [(each["key"], each["value"]) for each in value["headers"]] == [
         ("a", "1"),
         ("b", "x=y"),
@@ -196,8 +198,9 @@ def test_a_topic_that_does_not_exist_is_an_error(
     ("words", "message"),
     [
         ("--key k --key-separator :", "use either --key or --key-separator"),
-        ("--format jsonl --base64", "is not for JSON lines"),
+        ("--format jsonl --base64", "are not for JSON lines"),
         ("--format whole --key-separator :", "is for --format lines"),
+        ("--ignore-partitions", "is for --format jsonl"),
         ("--header h", "'h' is not NAME=VALUE"),
     ],
 )

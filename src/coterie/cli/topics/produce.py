@@ -38,6 +38,11 @@ def _declare_produce(parser: argparse.ArgumentParser) -> None:
     )
     add("--key-separator", metavar="TEXT", help="text between key and value of a line")
     add("--key", metavar="TEXT", help="key of every record")
+    add(
+        "--null-value",
+        metavar="TEXT",
+        help="values with exactly this text are null: tombstones",
+    )
     add("--base64", action="store_true", help="keys and values of lines are base64")
     add(
         "--header",
@@ -52,6 +57,11 @@ def _declare_produce(parser: argparse.ArgumentParser) -> None:
         type=whole_number("a partition", least=0),
         help="partition of every record (default: by key, as Kafka's Java producer; "
         "records without a key stay together for a while)",
+    )
+    add(
+        "--ignore-partitions",
+        action="store_true",
+        help="choose partitions by key, not those of JSON lines",
     )
     group = parser.add_argument_group("producer")
     add = group.add_argument
@@ -74,53 +84,64 @@ class Template(NamedTuple):
 
     form: str
     separator: bytes | None
+    null_value: bytes | None
     is_base64: bool
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     partition: int | None
+    has_own_partitions: bool
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Template:
         """Return the template of the options. Raises SettingError."""
+        is_json = options.format == _JSON_LINES
         if options.key_separator is not None and options.format != _LINES:
             raise SettingError("--key-separator is for --format lines")
         if options.key_separator == "":
             raise SettingError("--key-separator is empty")
         if options.key is not None and options.key_separator is not None:
             raise SettingError("use either --key or --key-separator")
-        if options.base64 and options.format == _JSON_LINES:
+        if is_json and (options.base64 or options.null_value is not None):
             raise SettingError(
-                '--base64 is not for JSON lines, which have "value_encoding": "base64"'
+                "--base64 and --null-value are not for JSON lines, which have "
+                '"value_encoding": "base64" and null'
+            )
+        if options.ignore_partitions and (options.partition is not None or not is_json):
+            raise SettingError(
+                "--ignore-partitions is for --format jsonl without --partition"
             )
         return cls(
             options.format,
             _optional_bytes(options.key_separator),
+            _optional_bytes(options.null_value),
             options.base64,
             _optional_bytes(options.key),
             tuple(map(_read_header, options.headers or ())),
             options.partition,
+            is_json and not options.ignore_partitions,
         )
 
     def record(self, line: bytes) -> client.NewRecord:
         """Return the record of a line, or of the whole input. Raises SettingError."""
         if self.form == _JSON_LINES:
             record = read_json_line(line)
+            own = record.partition if self.has_own_partitions else None
             return record._replace(
                 key=record.key if self.key is None else self.key,
                 headers=(*record.headers, *self.headers),
-                partition=record.partition
-                if self.partition is None
-                else self.partition,
+                partition=own if self.partition is None else self.partition,
             )
         key: bytes | None = self.key
-        value = line
+        value: bytes | None = line
         if self.separator is not None:
             key, separator, value = line.partition(self.separator)
             if not separator:
                 raise SettingError(f"it has no separator {self.separator.decode()!r}")
             if self.is_base64:
                 key = read_base64(key, "the key")
-        if self.is_base64:
+        if value == self.null_value and self.null_value is not None:
+            value = None
+        elif self.is_base64 and value is not None:
             value = read_base64(value, "the value")
         return client.NewRecord(value, key, self.headers, self.partition)
 

@@ -33,7 +33,6 @@ _COLLECTED_MAX: Final = 1_000
 """The default of --limit for the other formats."""
 _WRITTEN_TOGETHER: Final = 1_000
 _VALUE_MAX: Final = 200
-"""The longest part of a key or value that tables show; other formats have all."""
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
@@ -81,6 +80,14 @@ def _declare_read(parser: argparse.ArgumentParser) -> None:
         "--read-committed",
         action="store_true",
         help="without records of aborted and open transactions",
+    )
+    add(
+        "--max-value-bytes",
+        metavar="N",
+        type=whole_number("a length", most=2**62),
+        default=_VALUE_MAX,
+        help="longest part of a key or value that tables show "
+        f"(default {_VALUE_MAX}); other formats have all of it",
     )
 
 
@@ -315,10 +322,11 @@ class _Printer:
 
     def _clipped(self, item: out.Item) -> out.Item:
         """Return an item without the ends of long texts."""
+        size = self._run.options.max_value_bytes
         return {
             **item,
-            "key": _clipped(item["key"], item["key_encoding"]),
-            "value": _clipped(item["value"], item["value_encoding"]),
+            "key": _clipped(item["key"], item["key_encoding"], size),
+            "value": _clipped(item["value"], item["value_encoding"], size),
         }
 
     def _write(self, items: Sequence[out.Item]) -> None:
@@ -395,15 +403,15 @@ def _with_coordinator_record(item: out.Item, record: client.LogRecord) -> out.It
     return {**item, **texts, **dict.fromkeys(("key_encoding", "value_encoding"), UTF_8)}
 
 
-def _clipped(text: out.Json, encoding: out.Json) -> out.Json:
+def _clipped(text: out.Json, encoding: out.Json, size: int) -> out.Json:
     """Return a text of a table: without its end when it is long, with a prefix when it
     is base64."""
     if not isinstance(text, str):
         return text
     prefix = f"{BASE64}:" if encoding == BASE64 else ""
-    if len(text) <= _VALUE_MAX:
+    if len(text) <= size:
         return prefix + text
-    return f"{prefix}{text[:_VALUE_MAX]}... ({len(text)} characters)"
+    return f"{prefix}{text[:size]}... ({len(text)} characters)"
 
 
 def _show_value(value: out.Json) -> str:
