@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.cli.pipeline.conftest import LakeShell
 from tests.pipeline.lakes import CLUSTER, make_lake
 from tests.pipeline.story import HOSTILE, story
 
+_CAUSE = {"group_id": "gone", "cause": "topic_deleted", "cause_in_log": "unknown"}
 SHOWN = [each.words[-1] for each in COMMANDS if each.name.startswith("pipeline show ")]
 
 
@@ -209,6 +211,61 @@ def test_of_a_long_history_all_columns_are_read_of_the_newest_rows_only(
 def test_rebalances_are_filtered_by_storm(shell: LakeShell) -> None:
     assert len(shell.items("show rebalances")) == 17
     assert len(shell.items("show rebalances --storms")) == 14
+
+
+@pytest.mark.slow
+def test_the_duration_of_a_classic_rebalance_is_marked_as_an_upper_bound(
+    tmp_path: Path, shell: LakeShell
+) -> None:
+    rows = story()
+    exact = rows["rebalance_timeline"][0]
+    bound = {**exact, "group_id": "old", "is_duration_exact": False}
+    rows["rebalance_timeline"].append(bound | {"protocol": "classic"})
+    shell.lake = make_lake(tmp_path / "lake", rows)
+    lines = [
+        shell("show rebalances --limit 0", "--group", group).splitlines()
+        for group in (exact["group_id"], "old")
+    ]
+    for header, *listed in lines:
+        assert re.search(r"\bTOOK +EXACT\b", header)
+        word = "no" if "old" in listed[0] else "yes"
+        assert all(re.search(rf"\b6\.0s +{word}\b", line) for line in listed)
+
+
+@pytest.mark.slow
+def test_the_history_shows_causes_that_later_records_and_samples_revealed(
+    tmp_path: Path, shell: LakeShell
+) -> None:
+    tombstones = [
+        {
+            "group_id": "gone",
+            "topic": topic,
+            "log_partition": 1,
+            "log_offset": offset,
+            "direction": "tombstone",
+            "tombstone_cause": cause,
+        }
+        for offset, (topic, cause) in enumerate(
+            [("deleted", "unknown"), ("old", "expired"), ("hidden", "unknown")]
+        )
+    ]
+    revised = {**_CAUSE, "log_partition": 1, "log_offset": 0}
+    elsewhere = {**_CAUSE, "log_partition": 2, "log_offset": 2}
+    rows = {
+        "offset_commit_history": tombstones,
+        "deleted_offsets": [revised, elsewhere],
+    }
+    shell.lake = make_lake(tmp_path / "lake", rows)
+    items = shell.items("show history --group gone")
+    assert {each["topic"]: each["cause"] for each in items} == {
+        "deleted": "topic_deleted",
+        "old": "expired",
+        "hidden": "unknown",
+    }
+    assert {each["tombstone_cause"] for each in items} == {"unknown", "expired"}
+    header, first, *_ = shell("show history --group gone --topic deleted").splitlines()
+    assert header.endswith("GONE-BY")
+    assert first.endswith("topic_deleted")
 
 
 def test_offsets_that_do_not_expire_are_left_out(shell: LakeShell) -> None:

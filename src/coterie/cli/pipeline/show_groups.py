@@ -136,9 +136,10 @@ REBALANCES: Final = ShowCommand(
 Show rebalances with their cause and duration and the partitions that moved, newest
 first.
 
-Reads the table rebalance_timeline. EXCESS counts the partitions that moved without
-need. A storm is five or more rebalances within ten minutes in which members joined and
-left at least three times each; STORM is their number.
+Reads the table rebalance_timeline. The log has a classic rebalance only when it is
+complete: TOOK is then an upper bound, and EXACT is no. EXCESS counts the partitions
+that moved without need. A storm is five or more rebalances within ten minutes in which
+members joined and left at least three times each; STORM is their number.
 """,
     examples="""\
 examples:
@@ -149,8 +150,9 @@ examples:
 """,
     titles=(
         "start_ts=STARTED group_id=GROUP epoch=EPOCH cause=CAUSE duration_ms=TOOK "
-        "members_before=BEFORE members_after=AFTER partitions_moved=MOVED "
-        "excess_moves=EXCESS storm_size=STORM joined=JOINED left=LEFT"
+        "is_duration_exact=EXACT members_before=BEFORE members_after=AFTER "
+        "partitions_moved=MOVED excess_moves=EXCESS storm_size=STORM joined=JOINED "
+        "left=LEFT"
     ),
     options=("group", "since"),
     query=_query_rebalances,

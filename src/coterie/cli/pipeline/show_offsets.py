@@ -12,7 +12,8 @@ from coterie.cli.pipeline.show_command import (
 )
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.tables import TableRequest
+    from coterie.cli.pipeline.tables import Row, TableRequest
+    from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.lake.query import TableQuery
 
 # offsets
@@ -100,12 +101,38 @@ def _query_history(request: TableRequest) -> TableQuery:
     )
 
 
+def _add_causes(lake: Lake, rows: list[Row]) -> list[Row]:
+    """Add `cause`: the cause of a tombstone, by what is known now."""
+    from coterie.pipeline.lake.query import is_one_of
+
+    unknown = [row for row in rows if row["tombstone_cause"] == "unknown"]
+    causes: dict[tuple[int, int], str] = {}
+    if unknown:
+        offsets = sorted({row["log_offset"] for row in unknown})
+        columns = (*_RECORD, "cause")
+        found = lake.read("deleted_offsets", columns, is_one_of("log_offset", offsets))
+        causes = {_record(row): row["cause"] for row in found.to_pylist()}
+    return [
+        {**row, "cause": causes.get(_record(row), row["tombstone_cause"])}
+        for row in rows
+    ]
+
+
+_RECORD: Final = ("log_partition", "log_offset")
+
+
+def _record(row: Row) -> tuple[int, int]:
+    return row["log_partition"], row["log_offset"]
+
+
 HISTORY: Final = ShowCommand(
     name="history",
     description="""\
 Show offset commits with their time and author, newest first.
 
 Reads the table offset_commit_history, which includes rewinds and expired offsets.
+GONE-BY is the cause of a deletion, from deleted_offsets: later records and samples may
+have shown it.
 """,
     examples="""\
 examples:
@@ -119,11 +146,12 @@ examples:
     titles=(
         "commit_ts=COMMITTED group_id=GROUP topic=TOPIC partition=PARTITION "
         "committed_offset=OFFSET delta=DELTA direction=DIRECTION actor=ACTOR "
-        "owner_client_id=CLIENT tombstone_cause=GONE-BY"
+        "owner_client_id=CLIENT cause=GONE-BY"
     ),
     options=("group", "topic", "partition", "since"),
     query=_query_history,
     limit=100,
+    extend=_add_causes,
 ).as_command()
 
 
