@@ -16,6 +16,7 @@ from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import encode
 from coterie.pipeline.sources.source import open_source
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
@@ -59,7 +60,7 @@ def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> P
     (where / "lake.json").unlink()
     source = open_source(address(server))
     identity = Lake.create(folder.with_name("other"), source.describe()).identity
-    (where / "lake.json").write_bytes(msgspec.json.encode(identity))
+    (where / "lake.json").write_bytes(encode(identity))
     heads = tuple(
         LogHead(number, head.stable_offset, *head[:3])
         for number, head in sorted(source.heads().items())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,8 @@ from coterie.operations.plan_files import (
     item_id_of,
     read_plan,
 )
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import encode
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
@@ -36,6 +39,11 @@ from tests.pipeline.lakes import CLUSTER, make_lake
 from tests.pipeline.sources.transactions import Transaction
 
 T0 = TopicPartition("t", 0)
+
+
+def set_cluster(lake: Path, cluster_id: str | None) -> None:
+    identity = msgspec.structs.replace(Lake.open(lake).identity, cluster_id=cluster_id)
+    (lake / "lake.json").write_bytes(encode(identity))
 
 
 def stale(group_id: str, score: int = 40, **more: Any) -> dict[str, Any]:
@@ -164,8 +172,7 @@ def test_an_existing_file_is_not_overwritten(shell: Shell) -> None:
 def test_the_cluster_id_must_be_known_and_match(shell: Shell, lake: Path) -> None:
     assert shell("--cluster-id other") == 2
     assert "not other" in shell.error
-    identity = json.loads((lake / "lake.json").read_bytes())
-    (lake / "lake.json").write_text(json.dumps(identity | {"cluster_id": None}))
+    set_cluster(lake, None)
     assert shell() == 2
     assert "add --cluster-id ID" in shell.error
     assert shell("--cluster-id mine") == 0
@@ -262,8 +269,7 @@ def test_apply_refuses_changed_groups_and_deletes_the_others(
         ],
     }
     lake = make_lake(tmp_path / "lake", rows)
-    identity = json.loads((lake / "lake.json").read_bytes())
-    (lake / "lake.json").write_text(json.dumps(identity | {"cluster_id": cluster_id}))
+    set_cluster(lake, cluster_id)
     shell = Shell(lake, capsys)
     assert shell() == 0
     asyncio.run(_change_and_apply(server, shell.file))

@@ -109,7 +109,7 @@ def test_files_that_a_gold_table_has_not_read_are_not_merged(lake: Lake) -> None
 def test_a_large_file_is_not_written_again_with_each_small_one(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(lake, 0, rows=400_000)
+    append(lake, 0, rows=600_000)
     [large] = lake.files("offset_commits")
     for number in range(50_000, 50_000 + TAIL_FILES):
         append(lake, number)

@@ -126,6 +126,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from coterie.pipeline.jobs.run import FollowIntervals, Job, follow, run_once
+    from coterie.pipeline.lake.faults import described_faults
     from coterie.pipeline.lake.lake import KEEP_HOURS, Lake
     from coterie.pipeline.sources.partition_ends import check_samples
 
@@ -143,12 +144,15 @@ def _run(options: argparse.Namespace) -> int:
         check_samples(options.samples)
     # Only a cluster has an id; other sources are identified by their location.
     cluster_id = getattr(source, "cluster_id", None)
-    lake = Lake.open_or_create(
-        options.to,
-        source.describe(),
-        cluster_id() if callable(cluster_id) else cluster_id,
-        options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
-    )
+    with described_faults(options.to):
+        lake = Lake.open_or_create(
+            options.to,
+            source.describe(),
+            cluster_id() if callable(cluster_id) else cluster_id,
+            options.keep_hours
+            or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
+        )
+        lake.check_files()
     known = _unreadable_parts(lake)
     bar = ProgressBar(sys.stderr)
     try:
@@ -162,9 +166,10 @@ def _run(options: argparse.Namespace) -> int:
             limits=step_limits(engine),
             progress=bar,
         )
-        if options.follow:
-            follow(job, FollowIntervals(), lambda: False)
-        result = run_once(job)
+        with described_faults(lake.storage):
+            if options.follow:
+                follow(job, FollowIntervals(), lambda: False)
+            result = run_once(job)
     except BaseException:
         # A later run does not report what this one has read; a lake that cannot
         # be read now does not hide why the run ended.
@@ -266,10 +271,12 @@ exit codes: 0 success, 1 the log or the lake failed or a part of the log is unre
 def _backfill(options: argparse.Namespace) -> int:
     from coterie.pipeline.jobs.backfill import BronzeSource, backfill
     from coterie.pipeline.jobs.run import Job
+    from coterie.pipeline.lake.faults import described_faults
     from coterie.pipeline.lake.lake import Lake
 
     engine, settings = engine_of(options), _gold_settings(options)
-    lake = Lake.open_to_write(options.lake)
+    with described_faults(options.lake):
+        lake = Lake.open_to_write(options.lake)
     bar = ProgressBar(sys.stderr)
     job = Job(
         start_spark=cache(partial(start_spark, engine)),
@@ -280,7 +287,8 @@ def _backfill(options: argparse.Namespace) -> int:
         progress=bar,
     )
     try:
-        built = backfill(job)
+        with described_faults(lake.storage):
+            built = backfill(job)
     finally:
         bar.clear()
     records = lake.rows("records")

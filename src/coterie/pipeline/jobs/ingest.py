@@ -22,6 +22,8 @@ import pyarrow as pa
 from coterie.errors import CoterieError, LogError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.settings import LogHead
+from coterie.pipeline.lake.delta import folder_of
+from coterie.pipeline.lake.faults import describe_fault
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.log_clock import LogClock, current_time_us
 from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
@@ -141,8 +143,25 @@ def run_tasks(
 ) -> IngestedFiles:
     """Run tasks on Spark, or in this process. Raises LogError when a task failed."""
     if start_spark is None or not tasks:
-        return _merge_reports(map(run_task, tasks))
-    return _merge_reports(_run_on_spark(start_spark(), tasks))
+        reports = [run_task(task) for task in tasks]
+    else:
+        reports = [*_run_on_spark(start_spark(), tasks)]
+    errors = [report.error for report in reports if report.error is not None]
+    if errors:
+        # On a full disk, repeated runs would leave ever more files.
+        delete_files(Storage(tasks[0].lake), [report.files for report in reports])
+        raise LogError(errors[0])
+    return _merge_reports(reports)
+
+
+def delete_files(
+    storage: Storage, written: Iterable[Mapping[str, tuple[DataFile, ...]]]
+) -> None:
+    """Delete files of tables that no commit will add."""
+    for files in written:
+        for name, of_table in files.items():
+            for file in of_table:
+                storage.delete(f"{folder_of(TABLES[name])}/{file.path}")
 
 
 def _run_on_spark(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[TaskReport]:
@@ -158,8 +177,6 @@ def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
     clocks: list[LogClock] = []
     records = 0
     for report in reports:
-        if report.error is not None:
-            raise LogError(report.error)
         for name, written in report.files.items():
             files[name] = (*files.get(name, ()), *written)
         records += sum(file.rows for file in report.files.get(RECORDS.name, ()))
@@ -289,7 +306,7 @@ def run_task(task: Task) -> TaskReport:
         return files.close()
     except (CoterieError, OSError) as error:
         files.discard()
-        return TaskReport(error=str(error))
+        return TaskReport(error=str(describe_fault(error, task.lake) or error))
 
 
 class _TaskFiles:

@@ -26,6 +26,7 @@ from coterie.pipeline.gold import plans
 from coterie.pipeline.gold.plans import Plan
 from coterie.pipeline.gold.select import select
 from coterie.pipeline.gold.settings import GoldSettings
+from coterie.pipeline.jobs.ingest import delete_files
 from coterie.pipeline.lake.delta import NO_DAY, describe_file, folder_of
 from coterie.pipeline.lake.lake import STAGING, Lake
 from coterie.pipeline.lake.manifest import (
@@ -90,13 +91,19 @@ def prepare_refresh(
         with sized_session(start_spark()) as session:
             builder = _Builder(session, lake, now, step, version, states)
             done = 0
-            for batch in independent(chosen):
-                due = [query for query in batch if is_due(query, states, version)]
-                if due:
-                    names = ", ".join(query.name for query in due)
-                    progress(done, len(chosen), f"building {names}")
-                    builder.build(due)
-                done += len(batch)
+            try:
+                for batch in independent(chosen):
+                    due = [query for query in batch if is_due(query, states, version)]
+                    if due:
+                        names = ", ".join(query.name for query in due)
+                        progress(done, len(chosen), f"building {names}")
+                        builder.build(due)
+                    done += len(batch)
+            except Exception:
+                # On a full disk, repeated runs would leave ever more files.
+                changes = builder.built.values()
+                delete_files(lake.storage, [{e.table: e.added} for e in changes])
+                raise
         builder.commit(recorded)
         return list(builder.built)
 
@@ -252,8 +259,13 @@ class _Builder:
             built, collect_all([f for _, f in built]), strict=True
         ):
             writer = TableWriter(self.lake.storage, query.declared, self.step)
-            writer.add(rows.cast(query.declared.file_schema))
-            files[query.name] = writer.close()
+            try:
+                writer.add(rows.cast(query.declared.file_schema))
+                files[query.name] = writer.close()
+            except OSError:
+                writer.discard()
+                delete_files(self.lake.storage, [files])
+                raise
         return files
 
     def _write(self, frame: DataFrame, query: Query) -> tuple[DataFile, ...]:
@@ -345,7 +357,10 @@ class _BuildInputs:
         if not files:  # Spark refuses to read an empty list of paths
             return self._builder.session.gathered(empty_frame(self.spark, table), 0)
         urls = [storage.url(f"{folder_of(table)}/{file.path}") for file in files]
-        rows = self.spark.read.schema(spark_schema(table)).parquet(*urls)
+        reader = self.spark.read.schema(spark_schema(table))
+        # Without it, most wrong bytes in a file would give wrong rows.
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
+        rows = reader.parquet(*urls)
         count = sum(file.rows for file in files)
         return self._builder.session.gathered(rows, count)
 

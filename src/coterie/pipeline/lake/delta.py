@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from coterie.errors import LogError
+from coterie.pipeline.lake.faults import summarize
 from coterie.pipeline.lake.manifest import Change, DataFile
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.tables.table import DAY, Table
@@ -69,10 +70,11 @@ def open_table(storage: Storage, table: Table, version: int | None = None) -> An
     try:
         return DeltaTable(storage.delta_uri(folder_of(table)), version=version)
     except (DeltaError, OSError) as error:
+        which = "" if version is None else f" at version {version}"
         raise LogError(
-            f"{table.name} of {storage} has no version {version}: {error}"
-            if version is not None
-            else f"{table.name} of {storage} cannot be read: {error}"
+            f"the Delta log of {table.name} in {storage} cannot be read{which}:"
+            f" {summarize(error)}; restore {folder_of(table)}/_delta_log from a backup,"
+            " or read the log again into another directory with coterie pipeline run"
         ) from None
 
 

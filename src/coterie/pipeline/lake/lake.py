@@ -33,6 +33,7 @@ from coterie.errors import LogError, SettingError
 from coterie.files import is_open, make_private_directory
 from coterie.pipeline.lake import delta as delta_log
 from coterie.pipeline.lake.delta import folder_of
+from coterie.pipeline.lake.faults import advice, describe_fault, summarize
 from coterie.pipeline.lake.manifest import (
     IDENTITY_PATH,
     SCHEMA,
@@ -59,6 +60,10 @@ _LOGGER = logging.getLogger(__name__)
 
 KEEP_HOURS: Final = 7 * 24
 """How long earlier versions stay readable, unless a run says otherwise."""
+_CHECKED: Final = ds.ParquetFragmentScanOptions(
+    pre_buffer=True, page_checksum_verification=True
+)
+"""Without it, most wrong bytes in a file would give wrong rows."""
 STAGING: Final = "_staging"
 """The folder of files that Spark is writing."""
 
@@ -144,7 +149,8 @@ class Lake:
         try:
             is_created = storage.create(IDENTITY_PATH, encode(identity))
         except OSError as error:
-            raise LogError(f"{storage}: {error.strerror or error}") from None
+            fault = LogError(f"{storage}: {error.strerror or error}")
+            raise describe_fault(error, storage) or fault from None
         if not is_created:
             raise SettingError(f"another process is creating a lake in {storage}")
         lake = cls(storage, identity, Version())
@@ -204,7 +210,9 @@ class Lake:
             return ds.dataset(schema.empty_table())
         opened = delta_log.open_table(self.storage, table, self.version.of(name).delta)
         filesystem = self.storage.filesystem_of(folder_of(table))
-        return opened.to_pyarrow_dataset(filesystem=filesystem, schema=schema)
+        dataset = opened.to_pyarrow_dataset(filesystem=filesystem, schema=schema)
+        dataset.format.default_fragment_scan_options = _CHECKED
+        return dataset
 
     def read(
         self, name: str, columns: Sequence[str] | None = None, filters: Any = None
@@ -219,10 +227,27 @@ class Lake:
         selected = table.schema.names if columns is None else list(columns)
         try:
             return self.dataset(name).to_table(columns=selected, filter=filters)
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise LogError(
-                f"{name} of {self.storage} cannot be read: {error}"
+                f"{name} of {self.storage} cannot be read: {summarize(error)};"
+                f" {advice(name, self.storage)}"
             ) from None
+
+    def check_files(self) -> None:
+        """Check that every file of every table exists and has its size.
+
+        A run reads few files, and would not find the others missing. Raises LogError
+        with the first one.
+        """
+        sizes = {entry.path: entry.size_bytes for entry in self.storage.entries("")}
+        for name in self.version.tables:
+            for file in self.files(name):
+                path = f"{folder_of(TABLES[name])}/{file.path}"
+                if sizes.get(path) != file.size_bytes:
+                    state = "has another size" if path in sizes else "is missing"
+                    raise LogError(
+                        f"{self.storage}/{path} {state}: {advice(name, self.storage)}"
+                    )
 
     def files(self, name: str, version: int | None = None) -> tuple[DataFile, ...]:
         """Return the files of a table, the oldest step first.
@@ -249,7 +274,7 @@ class Lake:
         return ds.dataset(
             [self.storage.at(f"{folder_of(table)}/{file.path}") for file in files],
             schema=table.file_schema,
-            format="parquet",
+            format=ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED),
             filesystem=self.storage.filesystem,
         )
 
@@ -450,4 +475,5 @@ def _make_private(directory: Path) -> None:
                 "other users can read the lake %s: chmod 700 %s", directory, directory
             )
     except OSError as error:
-        raise LogError(f"{directory}: {error.strerror or error}") from None
+        fault = LogError(f"{directory}: {error.strerror or error}")
+        raise describe_fault(error, directory) or fault from None

@@ -6,9 +6,12 @@ version of each Delta table, so that a reader sees all tables as of one commit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -18,9 +21,10 @@ from coterie.pipeline.lake.log_clock import LogClock
 from coterie.pipeline.lake.storage import Storage
 
 SCHEMA: Final = "coterie.pipeline.lake"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 IDENTITY_PATH: Final = "lake.json"
 _CURRENT: Final = "manifests/current.json"
+_CHECKED: Final = re.compile(rb'\{"crc32":"([0-9a-f]{8})",(.*)', re.DOTALL)
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,15 +148,24 @@ def path_of(number: int) -> str:
 
 
 def encode(value: Any) -> bytes:
-    return msgspec.json.encode(value) + b"\n"
+    """Encode a JSON file of the lake. Its first key is the checksum of the others: one
+    wrong digit of an offset would lose records or read them twice."""
+    fields = msgspec.json.encode(value)[1:] + b"\n"
+    return b'{"crc32":"%08x",' % crc32(fields) + fields
 
 
 def decode(storage: Storage, path: str, data: bytes, kind: type[_Struct]) -> _Struct:
     """Decode a JSON file of the lake. Raises LogError when it is damaged."""
+    match = _CHECKED.fullmatch(data)
     try:
+        if match is None or int(match[1], 16) != crc32(match[2]):
+            raise msgspec.DecodeError("its checksum is wrong")
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise LogError(f"{storage}/{path} is damaged: {error}") from None
+        raise LogError(
+            f"{storage}/{path} is damaged: {error}; restore it from a backup, or read"
+            " the log again into another directory with coterie pipeline run"
+        ) from None
 
 
 def read_identity(storage: Storage) -> Identity | None:
@@ -163,7 +176,13 @@ def read_identity(storage: Storage) -> Identity | None:
     data = storage.read(IDENTITY_PATH)
     if data is None:
         return None
-    head = decode(storage, IDENTITY_PATH, data, _Head)
+    # Another version may have another form of checksum.
+    with suppress(msgspec.DecodeError):
+        _check_format(storage, msgspec.json.decode(data, type=_Head))
+    return decode(storage, IDENTITY_PATH, data, Identity)
+
+
+def _check_format(storage: Storage, head: _Head) -> None:
     if head.schema != SCHEMA:
         raise SettingError(
             f"{storage}/{IDENTITY_PATH} does not describe a Coterie lake"
@@ -174,7 +193,6 @@ def read_identity(storage: Storage) -> Identity | None:
             f" {head.schema_version}, supported: {SCHEMA_VERSION}): use that version,"
             " or choose another directory"
         )
-    return decode(storage, IDENTITY_PATH, data, Identity)
 
 
 def read_newest(storage: Storage) -> tuple[Version, Version | None]:
@@ -184,10 +202,18 @@ def read_newest(storage: Storage) -> tuple[Version, Version | None]:
     later manifests are tried one by one.
     """
     data = storage.read(_CURRENT)
-    number = decode(storage, _CURRENT, data, _Pointer).number if data else 0
+    if data:
+        number = decode(storage, _CURRENT, data, _Pointer).number
+    else:
+        # The first commit of a lake has no pointer before it is visible.
+        number = min(list_versions(storage), default=1)
+        number -= number == 1
     version = read_version(storage, number) if number else Version()
     if version is None:
-        raise LogError(f"{storage}/{path_of(number)} is missing")
+        raise LogError(
+            f"{storage}/{path_of(number)} is missing: restore it from a backup, or read"
+            " the log again into another directory with coterie pipeline run"
+        )
     while (later := read_version(storage, version.number + 1)) is not None:
         if later.changes:
             return version, later

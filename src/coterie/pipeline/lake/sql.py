@@ -181,7 +181,13 @@ def _explained(error: Exception, query: str) -> CoterieError:
         return SettingError(f"there is no column {missing[1]}; {advice}")
     if isinstance(error, duckdb.ParserException) or line.startswith("No function"):
         return SettingError(f"{line.rstrip('.')}: write it in the SQL of DuckDB")
-    is_invalid = isinstance(error, duckdb.ProgrammingError) and "Arrow" not in line
+    if "Arrow" in line:
+        read = ", ".join(table.name for table in tables_in(query))
+        return LogError(
+            f"a file of {read} is missing or damaged: {line}; coterie pipeline"
+            " backfill makes the silver and gold tables again"
+        )
+    is_invalid = isinstance(error, duckdb.ProgrammingError)
     return SettingError(line) if is_invalid else LogError(line)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 from uuid import uuid4
@@ -22,6 +21,7 @@ from pyarrow import fs
 
 from coterie import portable_os
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.lake.faults import summarize
 
 
 class Entry(NamedTuple):
@@ -53,9 +53,7 @@ class Storage:
             self.filesystem = fs.PyFileSystem(DeltaStorageHandler(self._uri))
             self._objects: Any = from_url(self._uri)
         except (DeltaError, BaseError, OSError) as error:
-            raise SettingError(
-                f"cannot open {self._uri}: {_summarize(error)}"
-            ) from None
+            raise SettingError(f"cannot open {self._uri}: {summarize(error)}") from None
 
     def __str__(self) -> str:
         return self._uri
@@ -92,7 +90,7 @@ class Storage:
             return None
         except OSError as error:
             raise LogError(
-                f"{self}/{path} cannot be read: {_summarize(error)}"
+                f"{self}/{path} cannot be read: {summarize(error)}"
             ) from None
 
     def create(self, path: str, data: bytes) -> bool:
@@ -126,7 +124,7 @@ class Storage:
         try:
             infos = self.filesystem.get_file_info(selector)
         except OSError as error:
-            raise LogError(f"{self} cannot be listed: {_summarize(error)}") from None
+            raise LogError(f"{self} cannot be listed: {summarize(error)}") from None
         start = len(self.at(""))
         return sorted(
             Entry(info.path[start:], info.size)
@@ -172,10 +170,14 @@ class Storage:
         target = Path(self.at(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
         return temporary
 
     def _put(
@@ -190,13 +192,6 @@ class Storage:
             return False
         except (BaseError, OSError) as error:
             raise LogError(
-                f"{self}/{path} cannot be written: {_summarize(error)}"
+                f"{self}/{path} cannot be written: {summarize(error)}"
             ) from None
         return True
-
-
-def _summarize(error: Exception) -> str:
-    """Return the message of an object store's error on one line, without the server's
-    answer in XML and the debug output."""
-    text = str(error).partition("<?xml")[0].partition("\n\nDebug source")[0]
-    return " ".join(re.sub("\x1b\\[[0-9;]*m|\u21b3", "", text).split()).rstrip(": ")

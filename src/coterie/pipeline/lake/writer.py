@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -94,9 +95,11 @@ class TableWriter:
 
     def discard(self) -> None:
         """Delete all files, after an error."""
-        for day in [*self._open]:
-            self._close(day)
-        for path in self._closed:
+        for file in self._open.values():
+            # The end of a file cannot be written to a full disk.
+            with suppress(OSError):
+                file.writer.close()
+        for path in (*self._closed, *(file.path for file in self._open.values())):
             self._storage.delete(f"{folder_of(self._table)}/{path}")
 
     def _by_day(self, rows: Any) -> Iterator[tuple[str | None, Any]]:
@@ -173,6 +176,7 @@ def _parquet_writer(storage: Storage, path: str, table: Table) -> pq.ParquetWrit
         table.file_schema,
         filesystem=storage.filesystem,
         compression="zstd",
+        write_page_checksum=True,
         use_dictionary=[
             name for name in names if name not in _INCREASING and name != _UNIQUE
         ],
