@@ -54,7 +54,7 @@ def play(mount: Path, log: Path) -> None:
     assert run(whole, log) == (0, "")
     expected = tables_of(Lake.open(whole))
     size_kb = int(subprocess.check_output(["du", "-sk", whole]).split()[0])
-    step_kb = size_kb // (RUNS_MIN + 2)
+    step_kb = size_kb // (2 * RUNS_MIN)
     resize(mount, step_kb, is_new=True)
     said = []
     while True:

@@ -304,7 +304,10 @@ def run_task(task: Task) -> TaskReport:
                 next_offset = rows.next_offset
             assert next_offset == part.until_offset, f"{part}: read to {next_offset}"
         return files.close()
-    except (CoterieError, OSError) as error:
+    except CoterieError as error:
+        files.discard()
+        return TaskReport(error=str(error))
+    except OSError as error:
         files.discard()
         return TaskReport(error=str(describe_fault(error, task.lake) or error))
 

@@ -101,8 +101,7 @@ def prepare_refresh(
                     done += len(batch)
             except Exception:
                 # On a full disk, repeated runs would leave ever more files.
-                changes = builder.built.values()
-                delete_files(lake.storage, [{e.table: e.added} for e in changes])
+                delete_files(lake.storage, builder.written)
                 raise
         builder.commit(recorded)
         return list(builder.built)
@@ -165,6 +164,8 @@ class _Builder:
     built: dict[str, Change] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
     """The plans of the tables built so far."""
+    written: list[Mapping[str, tuple[DataFile, ...]]] = field(default_factory=list)
+    """The files that were written so far, by table."""
 
     def build(self, batch: Sequence[Query]) -> None:
         """Build tables that do not read each other.
@@ -264,8 +265,8 @@ class _Builder:
                 files[query.name] = writer.close()
             except OSError:
                 writer.discard()
-                delete_files(self.lake.storage, [files])
                 raise
+            self.written.append({query.name: files[query.name]})
         return files
 
     def _write(self, frame: DataFrame, query: Query) -> tuple[DataFile, ...]:
@@ -285,6 +286,7 @@ class _Builder:
                 path = new_path(table, self.step, day)
                 storage.move(entry.path, f"{folder_of(table)}/{path}")
                 files.append(describe_file(storage, table, path))
+                self.written.append({query.name: (files[-1],)})
         storage.delete_folder(folder)
         return tuple(file for file in files if file.rows)
 
@@ -307,7 +309,9 @@ class _Builder:
         for file in mixed:
             rows = self.lake.file_dataset(query.name, [file]).to_table()
             writer.add(rows.filter(ds.field(column) < pa.scalar(cut)))
-        return tuple(removed), writer.close()
+        kept = writer.close()
+        self.written.append({query.name: kept})
+        return tuple(removed), kept
 
 
 def _utc(time: datetime) -> datetime:

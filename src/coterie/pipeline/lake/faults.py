@@ -42,11 +42,11 @@ def describe_fault(error: BaseException, where: object) -> LogError | None:
             " and repeat the command; all that was committed is intact"
         )
     file = _FILE.search(text)
-    path = f"{where}/{file['path']}" if file else str(where)
+    path = f"{where}/{file['path']}" if file else getattr(error, "filename", None)
     if _DENIED.search(text):
         return LogError(
-            f"this user may not read or write {path}: change the permissions of"
-            f" {where}, and repeat the command ({summarize(error)})"
+            f"this user may not read or write {path or where}: change the permissions"
+            f" and repeat the command ({summarize(error)})"
         )
     for pattern, state in ((_MISSING, "is missing"), (_DAMAGED, "is damaged")):
         if file and pattern.search(text):

@@ -322,20 +322,40 @@ class Lake:
                 tables=tables,
                 changes=tuple(each for each in changes if each.added or each.removed),
             )
-            # Files are flushed before the manifest that lists them.
-            self.storage.sync(
-                [
-                    f"{folder_of(TABLES[change.table])}/{file.path}"
-                    for change in changes
-                    for file in change.added
-                ]
-            )
-            if not self.storage.create(path_of(version.number), encode(version)):
+            if not self._decide(version, changes):
                 raise LogError(
                     f"another run writes to {self.storage}: it committed version"
                     f" {version.number} first; only one run may write at a time"
                 )
             self._apply(version)
+
+    def _decide(self, version: Version, changes: Sequence[Change]) -> bool:
+        """Create the manifest of a version; return whether no other run did.
+
+        The new files of a version that was not decided are deleted: on a full disk,
+        repeated runs would leave ever more.
+        """
+        paths = [
+            f"{folder_of(TABLES[change.table])}/{file.path}"
+            for change in changes
+            for file in change.added
+        ]
+        manifest = path_of(version.number)
+        try:
+            # Files are flushed before the manifest that lists them.
+            self.storage.sync(paths)
+            is_decided = self.storage.create(manifest, encode(version))
+        except OSError:
+            if self.storage.read(manifest) is None:
+                self._delete(paths)
+            raise
+        if not is_decided:
+            self._delete(paths)
+        return is_decided
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.storage.delete(path)
 
     def adopt(self, vacuumed: int) -> None:
         """Commit a version with the newest Delta version of each table.

@@ -140,11 +140,16 @@ class TableWriter:
         path = new_path(self._table, self._step, day)
         whole = f"{folder_of(self._table)}/{path}"
         self._storage.make_folder(whole.rpartition("/")[0])
-        return _OpenFile(path, _parquet_writer(self._storage, whole, self._table))
+        try:
+            return _OpenFile(path, _parquet_writer(self._storage, whole, self._table))
+        except OSError:
+            self._storage.delete(whole)
+            raise
 
     def _close(self, day: str | None) -> None:
-        file = self._open.pop(day)
+        file = self._open[day]
         file.writer.close()
+        del self._open[day]
         self._closed.append(file.path)
 
 
