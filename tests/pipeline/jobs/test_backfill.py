@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from coterie.cli import main as cli
 from coterie.cli.pipeline import run as command
+from coterie.errors import LogError
 from coterie.pipeline.jobs.backfill import backfill
-from coterie.pipeline.jobs.run import read_log
+from coterie.pipeline.jobs.run import read_log, run_once
 from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.sources.source import OffsetRange, Rows
+from coterie.pipeline.tables.all_tables import needed
 from coterie.pipeline.tables.ingested import QUARANTINE
 from tests.pipeline.jobs.lakes import job, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +64,24 @@ def test_a_backfill_builds_the_same_tables_as_runs(
     assert tables_of(one.lake) == rows
     assert one.lake.files("records") == before["records"]
     assert not {*one.lake.files("offset_commits")} & {*before["offset_commits"]}
+
+
+def test_a_backfill_makes_missing_files_of_silver_and_gold_again(
+    log: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    one = job(tmp_path / "lake", log, spark, gold=needed("current_offsets"))
+    run_once(one)
+    rows = tables_of(one.lake)
+    assert rows["current_offsets"]
+    for folder in ("silver/offset_commits", "gold/current_offsets"):
+        for file in (tmp_path / "lake" / folder).rglob("*.parquet"):
+            file.unlink()
+    with pytest.raises(LogError, match="pipeline backfill --lake"):
+        one.lake.check_files()
+    again = job(tmp_path / "lake", log, spark, gold=needed("current_offsets"))
+    assert backfill(again) == ("current_offsets",)
+    again.lake.check_files()
+    assert tables_of(again.lake) == rows
 
 
 def test_the_backfill_command_prints_its_counts(
