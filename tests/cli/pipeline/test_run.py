@@ -129,6 +129,20 @@ def test_a_corrupted_segment_is_reported_and_fails_the_run_that_reads_it(
     assert "1 part of the log is unreadable, 0 of them" in capsys.readouterr().err
 
 
+def test_records_that_cannot_be_decoded_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "start_spark", lambda engine: None)
+    monkeypatch.setattr(
+        job, "run_once", lambda job: RunResult(read_log(job), TakenSamples(0, 0), ())
+    )
+    # As of a partition of another topic in a folder with the name of this one.
+    log = write(tmp_path / "log", {0: [plain(0, 3)]})
+    words = ["pipeline", "run", "--from", f"segments:{log}", "--to"]
+    assert cli.main([*words, str(tmp_path / "lake")]) == 0
+    assert "3 records in quarantine: coterie pipeline show" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("option", "of_cluster", "of_lake", "expected_ms"),
     [

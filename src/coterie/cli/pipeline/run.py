@@ -220,6 +220,9 @@ def _run_summary(lake: Lake, result: RunResult) -> str:
         f"{result.records} records read up to {newest}, {len(result.built)} tables"
         f" built in {lake.storage}"
     ]
+    if rows := lake.rows("quarantine"):
+        records = "1 record" if rows == 1 else f"{rows} records"
+        parts.append(f"{records} in quarantine: coterie pipeline show quality")
     if off_clock := sum(head.off_clock for head in version.heads):
         records_have = "1 record has" if off_clock == 1 else f"{off_clock} records have"
         parts.append(
