@@ -132,6 +132,16 @@ def test_statements_of_stdin_run_in_order(
     assert shell.code == 2
 
 
+@pytest.mark.parametrize("text", ["SELECT 'M\udcfcller';", "\udcff\udcfeS\0E\0"])
+def test_statements_that_are_not_utf_8_are_refused(
+    shell: LakeShell, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    # Python decodes other bytes of stdin and of arguments as lone surrogates.
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    shell("sql")
+    assert (shell.code, shell.error) == (2, "coterie: the query must be UTF-8\n")
+
+
 @pytest.mark.slow
 def test_a_query_imports_neither_spark_nor_pandas(story_lake: Path) -> None:
     script = (

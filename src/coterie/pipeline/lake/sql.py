@@ -132,6 +132,10 @@ def _fetch(
     import duckdb
 
     try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise SettingError("the query must be UTF-8") from None
+    try:
         if len(connection.extract_statements(query)) > 1:
             raise SettingError(
                 "several statements in one query: run them one by one, or end each line"
