@@ -91,6 +91,17 @@ def test_an_impossible_quota_is_a_usage_error(
     assert message in shell.error
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["set --user u\udcff producer_byte_rate=1", "list --user u\udcff --output json"],
+)
+def test_an_argument_that_is_not_utf_8_is_a_usage_error(
+    shell: Shell, line: str
+) -> None:
+    shell(line, code=2)
+    assert shell.error == "coterie: the argument 'u\\udcff' is not UTF-8\n"
+
+
 @pytest.mark.parametrize("execute", ["", "--execute"])
 def test_a_quota_that_the_server_refuses_is_a_failed_row(
     shell: Shell, execute: str

@@ -24,12 +24,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises SystemExit for --help and for a line that cannot be parsed, and
     ModuleNotFoundError for a library that no extra installs.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         try:
-            return _run(sys.argv[1:] if arguments is None else list(arguments))
+            return _run(words)
         finally:
             # A failure at exit would be reported with a traceback.
             sys.stdout.flush()
+    except UnicodeEncodeError:
+        # Python decodes bytes of an argument that are not UTF-8 as lone surrogates,
+        # which only the path of a file may have.
+        word = next(filter(_has_surrogates, words), None)
+        if word is None:
+            raise
+        sys.stderr.write(f"coterie: the argument {ascii(word)} is not UTF-8\n")
+        return 2
     except OSError as error:
         from coterie.cli.output.emit import discard_output, is_closed_by_reader
 
@@ -83,6 +92,10 @@ def _run(words: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _has_surrogates(text: str) -> bool:
+    return text.encode(errors="ignore").decode() != text
 
 
 if __name__ == "__main__":
