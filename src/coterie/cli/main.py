@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         word = next(filter(_has_surrogates, words), None)
         if word is None:
             raise
-        sys.stderr.write(f"coterie: the argument {ascii(word)} is not UTF-8\n")
+        sys.stderr.write(f"coterie: the argument {word!a} is not UTF-8\n")
         return 2
     except OSError as error:
         from coterie.cli.output.emit import discard_output, is_closed_by_reader
