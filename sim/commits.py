@@ -298,7 +298,7 @@ def _verdict(state: State | None, request: _Commit, part: TopicIdPartition) -> _
     state.
     """
     epoch = request.generation_id_or_member_epoch
-    group = None if state is None else state.group(request.group_id)
+    group = None if state is None else state.offset_group(request.group_id)
     if state is None or epoch < 0:
         return _Verdict.UNKNOWN
     if group is None or request.member_id not in group.members:

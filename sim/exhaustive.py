@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
 from coterie.broker.coordinator.consumer.record_builders import group_records
@@ -28,7 +29,7 @@ from coterie.broker.coordinator.result import (
 from coterie.broker.coordinator.shard import Shard
 from coterie.errors import ApiError
 from coterie.settings import Settings
-from coterie.types import GroupId, TopicId
+from coterie.types import TopicId
 from coterie.wire import messages as m
 from sim import invariants
 from sim.broken import Broken
@@ -42,6 +43,7 @@ FAILURES: Final = 1
 SETTLED_WITHIN: Final = 12
 """Rounds of heartbeats of all members after which a calm group has settled."""
 SETTINGS: Final = Settings(group_consumer_assignment_interval_ms=0)
+_CONFIGS: Final = GroupConfigs(SETTINGS)
 _ASSIGNORS: Final = configured(SETTINGS.group_consumer_assignors)
 
 
@@ -69,24 +71,6 @@ class FixedTopics:
     def partition_racks(self, topic: str) -> tuple[()]:
         """Return no racks: none are known."""
         return ()
-
-
-class FixedConfigs:
-    """The configuration of every group."""
-
-    version = 0
-
-    def session_timeout_ms(self, group_id: GroupId) -> int:
-        """Return a session timeout, which has no effect: a step expires sessions."""
-        return SETTINGS.group_consumer_session_timeout_ms
-
-    def heartbeat_interval_ms(self, group_id: GroupId) -> int:
-        """Return a heartbeat interval, which has no effect: heartbeats are steps."""
-        return SETTINGS.group_consumer_heartbeat_interval_ms
-
-    def assignment_interval_ms(self, group_id: GroupId) -> int:
-        """Return 0: the target assignment of an epoch is computed at once."""
-        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +228,7 @@ def _context() -> Context:
     environment = CoordinatorEnvironment(
         settings=SETTINGS,
         topics=FixedTopics(),
-        configs=FixedConfigs(),
+        configs=_CONFIGS,
         assignors=_ASSIGNORS,
         new_id=str,
         new_uuid=bytes,

@@ -21,8 +21,9 @@ from coterie.broker.coordinator.consumer.member import (
 from coterie.broker.coordinator.consumer.topics import TopicIndex
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.broker.coordinator.result import Ticket
+from coterie.broker.coordinator.share.group import ShareGroup
 from coterie.broker.coordinator.state import State
-from coterie.types import GroupId, TopicId, TopicPartition
+from coterie.types import GroupId, TopicId, TopicName, TopicPartition
 
 
 def check(state: State) -> None:
@@ -33,7 +34,13 @@ def check(state: State) -> None:
     for group_id, consumer_group in state.consumer_groups.items():
         assert consumer_group.group_id == group_id
         check_consumer_group(consumer_group)
-    both = state.classic_groups.keys() & state.consumer_groups.keys()
+    for group_id, share_group in state.share_groups.items():
+        assert share_group.group_id == group_id
+        check_share_group(share_group)
+    types = Counter(
+        (*state.classic_groups, *state.consumer_groups, *state.share_groups)
+    )
+    both = [group_id for group_id, count in types.items() if count > 1]
     assert not both, f"groups of two types: {both}"
     _check_topic_index(state)
     tickets: Counter[Ticket] = Counter()
@@ -198,6 +205,22 @@ def _check_derived(group: ConsumerGroup) -> None:
         assert group.members[member_id].instance_id == instance_id
 
 
+# --------------------------------------------------------------- share groups
+
+
+def check_share_group(group: ShareGroup) -> None:
+    """Assert the invariants of a share group."""
+    assert group.targets.keys() <= group.members.keys(), "a target without a member"
+    assert group.assignment_epoch <= group.epoch, "a target ahead of its group"
+    names: Counter[TopicName] = Counter()
+    for member_id, member in group.members.items():
+        assert member.member_id == member_id
+        assert member.epoch <= group.assignment_epoch, "a member ahead of the target"
+        assert all(member.assigned.values()), "a topic without partitions"
+        names.update(member.topic_names)
+    assert group.topic_counts == names, "topic_counts"
+
+
 # ---------------------------------------------------------------- whole shards
 
 
@@ -205,9 +228,12 @@ def _check_topic_index(state: State) -> None:
     index = TopicIndex()
     for group_id, group in state.consumer_groups.items():
         for member in group.members.values():
-            index.subscribe(group_id, None, member)
+            index.subscribe(group_id, (), member.topic_names)
         for resolved in group.regexes.values():
             index.replace_regex_topics(group_id, None, resolved)
+    for group_id, share_group in state.share_groups.items():
+        for share_member in share_group.members.values():
+            index.subscribe(group_id, (), share_member.topic_names)
     assert state.topic_index == index, "topic_index"
 
 

@@ -28,7 +28,7 @@ def _of_group(world: Population, group_id: GroupId) -> str | None:
     partition = world.partition(group_id)
     if partition is None or partition.phase is not Phase.ACTIVE:
         return "its shard is not active"
-    group = partition.shard.state.group(group_id)
+    group = partition.shard.state.offset_group(group_id)
     slots = [s for s in world.slots if s.config.group_id == group_id]
     is_full = _is_full(world, group)
     members: list[Member] = []

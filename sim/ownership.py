@@ -198,7 +198,7 @@ class Ownership:
         """Handle a change of the state. Raise Broken when a member was removed without
         a reason."""
         for group_id in {**state.classic_groups, **state.consumer_groups}:
-            group = state.group(group_id)
+            group = state.offset_group(group_id)
             assert group is not None
             self._in_group[group_id] = frozenset(group.members)
             if isinstance(group, ConsumerGroup):

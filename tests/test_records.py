@@ -26,7 +26,6 @@ def test_a_commit_has_names_and_json_values() -> None:
     ("record_type", "message"),
     [
         (9, "share groups"),
-        (15, "share groups"),
         (17, "streams groups"),
         (-1, "no type"),
     ],

@@ -51,7 +51,7 @@ TESTED: Final = "tested here"
 DIFFERENT: Final = "different"
 OPEN: Final = "open"
 STATUSES: Final = (PROVEN, TESTED, DIFFERENT, OPEN)
-FACT_ID: Final = re.compile(r"\b[A-K]\d*-\d+[a-z]?\b")
+FACT_ID: Final = re.compile(r"\b(?:SG|[A-K]\d*)-\d+[a-z]?\b")
 COLUMNS: Final = ("id", "statement", "status", "compared with", "source", "shown by")
 TESTS_SHOWN_MAX: Final = 3
 
@@ -84,7 +84,7 @@ class Fact(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """The letter of the fact list's part with the row, A to K."""
+        """The letter of the fact list's part with the row, A to K, or S."""
         return self.id[0]
 
 
@@ -141,6 +141,7 @@ SUBJECTS: Final = (
     Subject("records of __consumer_offsets", r"E22.*|H\.9", "broker/coordinator"),
     Subject("loading, failover, durability", r"E23|I\.?", "broker/runtime"),
     Subject("the log, read by the pipeline", r"K\.?", "pipeline"),
+    Subject("share groups: KIP-932", r"L\..*", "scenarios/share_groups.txt"),
 )
 """Every fact belongs to one of them."""
 

@@ -47,7 +47,9 @@ PRIVATE_CITATIONS: Final = re.compile(
     r"|(?<!by )\bdesign:|\bhabit \d|\bpeer-tools\b|\bpeer-servers\b"
 )
 CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")
-CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3}[a-z]?)(?![\w-])")
+CITED_FACT: Final = re.compile(
+    r"(?<![\w-])((?:SG|[A-K]\d{0,2})-\d{2,3}[a-z]?)(?![\w-])"
+)
 OTHER_FACTS: Final = ("tests/tools/", "tests/mutation/")
 CITED_DECISION: Final = re.compile(r"\bdecisions? (\d{4})\b")
 

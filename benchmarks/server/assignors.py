@@ -28,8 +28,10 @@ from coterie.broker.coordinator.assignors.spec import (
 from coterie.broker.coordinator.consumer.member import Member, Target
 from coterie.broker.coordinator.consumer.target import (
     KnownTopic,
+    NewTarget,
     TargetInput,
     build_target,
+    group_spec,
 )
 from coterie.types import TopicId
 from tests.support.assignment_quality import quality
@@ -187,7 +189,10 @@ def _target_overhead(rounds: Rounds) -> Figure:
             name: KnownTopic(topic, spec.topics[topic]) for name, topic in names.items()
         },
     )
-    work = partial(build_target, given, lambda _: assignment)
+
+    def work() -> NewTarget:
+        return build_target(group_spec(given), given.previous, lambda _: assignment)
+
     assert not work().changed
     return Figure(
         name="overhead of the coordinator around an assignor",

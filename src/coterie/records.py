@@ -3,8 +3,8 @@
     decoded = decode(record.key, record.value)      # a `Record`, or an `Unreadable`
     shown = to_json(record.key, record.value)       # names and JSON values
 
-Fields have the names of Apache Kafka's schemas, in snake case. Records of share and
-streams groups have an `Unreadable` with the reason "unknown_type".
+Fields have the names of Apache Kafka's schemas, in snake case. Records of streams
+groups have an `Unreadable` with the reason "unknown_type".
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ UNKNOWN_TYPE: Final = "unknown_type"
 _MARKER: Final = "marker"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _INT16: Final = struct.Struct(">h")
-_SHARE_GROUP_TYPES: Final = range(9, 16)
+SHARE_GROUP_TYPES: Final = range(9, 16)
+"""The types of records of share groups; Kafka has reserved 9, and does not write it."""
 _STREAMS_GROUP_TYPES_FROM: Final = 17
 
 _Embedded = TypeVar("_Embedded", bound=Message)
@@ -53,7 +54,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[int, Record] | Unrea
     (record_type,) = _INT16.unpack_from(key)
     if record_type not in TYPES:
         message = f"Kafka has no type {record_type}"
-        if record_type in _SHARE_GROUP_TYPES:
+        if record_type in SHARE_GROUP_TYPES:
             message = f"type {record_type} is of share groups"
         elif record_type >= _STREAMS_GROUP_TYPES_FROM:
             message = f"type {record_type} is of streams groups, or of a newer Kafka"

@@ -72,10 +72,54 @@ class Settings:
     group_consumer_max_assignment_interval_ms: int = 15_000
     """Largest assignment interval that a group configuration may set."""
     group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
-    """Group protocols that are served."""
+    """Group protocols that are served, except that of share groups, which always is."""
     group_consumer_client_assignors_enable: bool = False
     """Coterie only: whether members may compute assignments (KIP-848, Client Side
     Mode)."""
+
+    # Share groups (KIP-932).
+    group_share_session_timeout_ms: int = 45_000
+    """Time without a heartbeat after which a member is removed."""
+    group_share_min_session_timeout_ms: int = 45_000
+    """Least session timeout that a group configuration may set."""
+    group_share_max_session_timeout_ms: int = 60_000
+    """Largest session timeout that a group configuration may set."""
+    group_share_heartbeat_interval_ms: int = 5_000
+    """Heartbeat interval that the coordinator sends to members."""
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    """Least heartbeat interval that a group configuration may set."""
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    """Largest heartbeat interval that a group configuration may set."""
+    group_share_assignment_interval_ms: int = 1_000
+    """Least time between two target assignments of a group."""
+    group_share_min_assignment_interval_ms: int = 0
+    """Least assignment interval that a group configuration may set."""
+    group_share_max_assignment_interval_ms: int = 15_000
+    """Largest assignment interval that a group configuration may set."""
+    group_share_max_size: int = 200
+    """Largest number of members of a share group."""
+    group_share_initialize_retry_interval_ms: int = 30_000
+    """Time after which the initialization of share partitions is repeated."""
+    group_share_record_lock_duration_ms: int = 30_000
+    """Time for which a record that a member acquired is locked."""
+    group_share_min_record_lock_duration_ms: int = 15_000
+    """Least lock duration that a group configuration may set."""
+    group_share_max_record_lock_duration_ms: int = 60_000
+    """Largest lock duration that a group configuration may set."""
+    group_share_delivery_count_limit: int = 5
+    """Largest number of deliveries of a record."""
+    group_share_min_delivery_count_limit: int = 2
+    """Least delivery limit that a group configuration may set."""
+    group_share_max_delivery_count_limit: int = 10
+    """Largest delivery limit that a group configuration may set."""
+    group_share_partition_max_record_locks: int = 2_000
+    """Largest number of locked records of a share partition."""
+    group_share_min_partition_max_record_locks: int = 100
+    """Least number of locked records that a group configuration may set."""
+    group_share_max_partition_max_record_locks: int = 4_000
+    """Largest number of locked records that a group configuration may set."""
+    group_share_max_share_sessions: int = 2_000
+    """Largest number of share sessions of a node."""
 
     # Committed offsets.
     offset_metadata_max_bytes: int = 4_096

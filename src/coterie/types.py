@@ -31,6 +31,26 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class ShareGroupConfigs(NamedTuple):
+    """The effective configurations `share.*` of a share group, in Kafka's units.
+
+    `auto_offset_reset` is `latest`, `earliest` or `by_duration:DURATION`;
+    `dead_letter_topic` is empty for none (KIP-1191).
+    """
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    record_lock_duration_ms: int
+    delivery_count_limit: int
+    partition_max_record_locks: int
+    auto_offset_reset: str
+    isolation_level: str
+    renew_acknowledge_enable: bool
+    dead_letter_topic: str
+    dead_letter_copy_record: bool
+
+
 class SecurityProtocol(StrEnum):
     """The encryption and authentication of a connection (`security.protocol`)."""
 

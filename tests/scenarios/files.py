@@ -15,12 +15,14 @@ from tests.scenarios import (
     group_lines,
     offset_lines,
     shard_lines,
+    share_lines,
 )
 from tests.scenarios.play import LINES, Scenario, read_scenarios
 from tests.scenarios.players import KIT
 
 LINES[:0] = group_lines.LINES + client_side_lines.LINES + shard_lines.LINES
 LINES += classic_lines.LINES + offset_lines.LINES + admin_lines.LINES
+LINES += share_lines.LINES
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     f"{file.stem}: {scenario.title}": scenario

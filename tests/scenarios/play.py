@@ -243,7 +243,7 @@ class Scenario:
 
     @property
     def facts(self) -> list[str]:
-        return re.findall(r"\b[A-H]\d*-\d+[a-z]?\b", self.title)
+        return re.findall(r"\b(?:SG|[A-H]\d*)-\d+[a-z]?\b", self.title)
 
     @property
     def settings(self) -> dict[str, str]:

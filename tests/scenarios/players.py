@@ -66,6 +66,10 @@ class Player(GroupRequests):
         """Return the player after a restart of the coordinator."""
         raise NotImplementedError
 
+    def await_share_state(self) -> None:
+        """Let the state of the group's share partitions be initialized."""
+        raise NotImplementedError
+
     def configure_server(self, setting: str, value: str) -> None:
         raise NotImplementedError
 

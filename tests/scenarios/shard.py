@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from coterie.broker.catalog.group_configs import GroupConfigs
+from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.settings import Settings
 from tests.broker.coordinator.consumer.groups import GroupDriver
-from tests.broker.coordinator.driver import Topics
+from tests.broker.coordinator.driver import Sent, Topics
 from tests.broker.coordinator.requests import topic_id
 from tests.scenarios.players import MemberView, Player
 
@@ -37,6 +38,26 @@ class ShardPlayer(GroupDriver, Player):
 
     def resolve_regexes(self) -> None:
         self.advance(0)
+
+    def await_share_state(self) -> None:
+        """Change the state at once; its records count as those of the last request."""
+        count = len(self.results)
+        self.advance(0)
+        self._join_results(count)
+
+    def send(self, request: Any, **options: Any) -> Sent:
+        """Send a request; a share group is deleted at once."""
+        count = len(self.results)
+        sent = super().send(request, **options)
+        if isinstance(request, DeleteGroup) and sent.parked:
+            self.advance(0)
+            self._join_results(count + 1)
+        return sent
+
+    def _join_results(self, count: int) -> None:
+        """Add the records of later results to those of the `count`-th."""
+        records = [each for some in self.results[count - 1 :] for each in some.records]
+        self.results[-1] = self.results[-1]._replace(records=tuple(records))
 
     def restarted(self) -> ShardPlayer:
         """Load the log into another shard."""

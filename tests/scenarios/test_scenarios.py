@@ -19,6 +19,7 @@ SERVER = {
     # All members of a classic group join before the player moves the clock.
     "group.initial.rebalance.delay.ms": 3_000,
     "group.consumer.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
 }
 
 

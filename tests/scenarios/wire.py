@@ -23,6 +23,7 @@ from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.result import Record
+from coterie.broker.coordinator.share.admin import DescribeShareGroup
 from coterie.settings import Settings
 from coterie.testing import Kafka
 from coterie.wire import messages as m
@@ -146,6 +147,9 @@ class WirePlayer(Player):
             case DescribeConsumerGroup(group_id):
                 consumer = m.ConsumerGroupDescribeRequest(group_ids=[group_id])
                 return consumer, version, lambda response: response.groups[0]
+            case DescribeShareGroup(group_id):
+                share = m.ShareGroupDescribeRequest(group_ids=[group_id])
+                return share, version, lambda response: response.groups[0]
             case DeleteGroup(group_id):
                 delete = m.DeleteGroupsRequest(groups_names=[group_id])
                 return delete, version, lambda response: response.results[0]
@@ -401,6 +405,22 @@ class WirePlayer(Player):
         at = eventually(resolved, expected="a resolved regular expression")
         assert at is not None
         self._since[self.group_id] = at
+
+    def await_share_state(self) -> None:
+        """Wait for the record that says so."""
+        start = self._starts[self.group_id]
+
+        def initialized() -> bool:
+            if self._kit is not None:
+                self._kit.clock.advance()
+            values: list[Any] = [
+                record.value
+                for _, word, record in self._records(start)
+                if word == "partitions"
+            ]
+            return bool(values) and not values[-1].initializing_topics
+
+        eventually(initialized, expected="initialized share partitions")
 
     def restarted(self) -> Player:
         assert self._kit is not None

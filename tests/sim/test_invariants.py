@@ -121,6 +121,6 @@ def test_a_group_under_the_wrong_id_is_reported(driver: GroupDriver) -> None:
 
 
 def test_a_topic_index_that_lacks_a_group_is_reported(driver: GroupDriver) -> None:
-    driver.state.topic_index.subscribe("g", driver.member("n"), None)
+    driver.state.topic_index.subscribe("g", driver.member("n").topic_names, ())
     with pytest.raises(AssertionError):
         invariants.check(driver.state)

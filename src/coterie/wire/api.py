@@ -76,6 +76,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
@@ -156,12 +157,22 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
 Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 """
 
-IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
-"""All APIs of the server, the private ones included."""
+UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: Versions(1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
+}
+"""APIs of share groups that are served, and not advertised while the server has not all
+that a consumer of a share group needs."""
+
+IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
+    **ADVERTISED,
+    **UNADVERTISED,
+    **PRIVATE,
+}
+"""All APIs of the server, those that are not advertised included."""
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
-    ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
     ApiKey.SHARE_FETCH: Versions(1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
     ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),

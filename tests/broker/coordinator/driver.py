@@ -44,6 +44,10 @@ from coterie.broker.coordinator.result import (
     TimerKey,
     may_describe_all,
 )
+from coterie.broker.coordinator.share.state_requests import (
+    SHARE_STATE_REQUESTS,
+    ShareStateChanged,
+)
 from coterie.broker.runtime.batches import result_batch
 from coterie.errors import ApiError
 from coterie.settings import Settings
@@ -182,6 +186,7 @@ class Driver:
     results: list[Result] = field(default_factory=list)
     timers: dict[TimerKey, Timer] = field(default_factory=dict)
     last_sent: Any = None
+    share_state_code: ErrorCode = ErrorCode.NONE
     _due: list[tuple[int, int, Timer]] = field(default_factory=list)
     _waiting: dict[Ticket, Sent] = field(default_factory=dict)
     _tickets: Any = field(default_factory=lambda: itertools.count(1))
@@ -259,7 +264,13 @@ class Driver:
         self.now_ms = until_ms
 
     def fire(self, request: Any) -> None:
-        """Handle an internal request, such as the expiration of a timer."""
+        """Handle an internal request, such as the expiration of a timer.
+
+        The state of share partitions changes at once, with the result
+        `share_state_code`.
+        """
+        if isinstance(request, SHARE_STATE_REQUESTS):
+            request = ShareStateChanged(request, self.share_state_code)
         context = self._context(next(self._tickets), -1, "", "")
         result = self._decide(request, context)
         assert result.response is PARKED

@@ -16,6 +16,7 @@ from coterie.broker.coordinator.offsets.store import GroupOffsets
 from coterie.broker.coordinator.record_serde import decode_record, encode_record
 from coterie.broker.coordinator.result import Origin, Record, Result, Ticket
 from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.share import record_builders as share_records
 from coterie.broker.coordinator.snapshot import (
     entries,
     read_offsets,
@@ -124,7 +125,11 @@ def taken_over(state: State, as_of: int = 0) -> Shard:
     the runtime.
     """
     shard = Shard(SETTINGS)
-    for group_id in (*state.classic_groups, *state.consumer_groups):
+    for group_id in (
+        *state.classic_groups,
+        *state.consumer_groups,
+        *state.share_groups,
+    ):
         kept = take_group(state, group_id, as_of)
         if kept is None:
             continue
@@ -180,11 +185,12 @@ def _durable(state: State) -> set[str]:
 
 
 def whole(state: State) -> list[tuple[bytes, bytes | None]]:
-    """Return the encoded records of all consumer groups, sorted."""
+    """Return the encoded records of all consumer and share groups, sorted."""
     groups = state.consumer_groups.values()
-    return sorted(
-        encode_record(record) for group in groups for record in group_records(group)
-    )
+    records = [record for group in groups for record in group_records(group)]
+    for share_group in state.share_groups.values():
+        records += share_records.group_records(share_group)
+    return sorted(map(encode_record, records))
 
 
 def _settled(group: ClassicGroup) -> tuple[Any, ...]:

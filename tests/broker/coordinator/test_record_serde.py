@@ -126,7 +126,7 @@ def test_an_offset_key_of_type_0_is_decoded_like_type_1() -> None:
     assert encode_record(record)[0] == GOLDEN["offset-commit-tombstone"][0]
 
 
-@pytest.mark.parametrize("record_type", [b"\0\x0b", b"\0\x7f", b"\xff\xff"])
+@pytest.mark.parametrize("record_type", [b"\0\x09", b"\0\x7f", b"\xff\xff"])
 def test_a_record_of_an_unknown_type_is_ignored(record_type: bytes) -> None:
     assert decode_record(record_type + b"whatever", b"\0\0") is None
 

@@ -35,7 +35,7 @@ LOG = [
     ),
     encode_marker(3, TIME_MS, 9, 4, commit=True),
     encode_batch([record(4, "current-member")]),
-    encode_batch([LogRecord(5, TIME_MS, b"\0\x0bshare", b"\0\0")]),
+    encode_batch([LogRecord(5, TIME_MS, b"\0\x11streams", b"\0\0")]),
 ]
 
 
@@ -69,7 +69,7 @@ def test_every_record_is_decoded(decode: DecodeCommand) -> None:
     assert decode.code == 0
     items = found["items"]
     assert [each["offset"] for each in items] == [0, 1, 2, 3, 4, 5]
-    commit, group, deleted, marker, member, share = items
+    commit, group, deleted, marker, member, streams = items
     assert commit["kind"] == "offset_commit"
     assert commit["key"] == {"group": "grüppe", "topic": "orders", "partition": 7}
     assert commit["value"] == {
@@ -85,9 +85,9 @@ def test_every_record_is_decoded(decode: DecodeCommand) -> None:
     assert marker["kind"] == "marker"
     assert marker["value"] == {"commit": True, "coordinator_epoch": 0}
     assert member["value"]["assigned_partitions"][0]["assignment_epochs"] == [8, 9]
-    assert share["record_type"] == 11
-    assert share["key"] == {"hex": (b"\0\x0bshare").hex()}
-    assert "of consumer groups, and shown in hex: 1" in decode.error
+    assert streams["record_type"] == 17
+    assert streams["key"] == {"hex": (b"\0\x11streams").hex()}
+    assert "or unknown types, shown in hex: 1" in decode.error
     assert found["summary"] == {
         "ok": 6,
         "failed": 0,

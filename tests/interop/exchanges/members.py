@@ -82,7 +82,12 @@ def alter_group(wire: WireClient, group: str, **configs: int) -> None:
 
 def assign_at_once(wire: WireClient, group: str) -> None:
     """Let the group compute each target without waiting for the interval."""
-    alter_group(wire, group, consumer_assignment_interval_ms=0)
+    alter_group(
+        wire,
+        group,
+        consumer_assignment_interval_ms=0,
+        share_assignment_interval_ms=0,
+    )
 
 
 def heartbeat(

@@ -5,8 +5,8 @@ The default of a group's configuration is the server's setting. The names are
 those of the Kafka releases, not those of the KIP; an unknown name is rejected,
 not stored.
 
-Those of share groups and streams groups are stored without effect, as this server has
-no such groups: a tool that sets them for all its groups works with both servers.
+Those of streams groups are stored without effect, as this server has no such groups: a
+tool that sets them for all its groups works with both servers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coterie.broker.catalog.configs import JAVA_INTEGER, LONG_MAX, invalid_confi
 from coterie.broker.catalog.entries import Entry, EntryKind
 from coterie.errors import ApiError
 from coterie.settings import INT32_MAX, Settings
-from coterie.types import GroupId
+from coterie.types import GroupId, ShareGroupConfigs
 from coterie.wire.configs import ConfigType
 from coterie.wire.error_codes import ErrorCode
 
@@ -74,10 +74,37 @@ ASSIGNMENT: Final = GroupConfig(
     0,
     "The least time between two target assignments.",
 )
+SHARE_SESSION: Final = GroupConfig(
+    "share.session.timeout.ms",
+    1,
+    "The time without a heartbeat after which a member is removed.",
+)
+SHARE_HEARTBEAT: Final = GroupConfig(
+    "share.heartbeat.interval.ms",
+    1,
+    "The interval at which members send heartbeats.",
+)
+SHARE_ASSIGNMENT: Final = GroupConfig(
+    "share.assignment.interval.ms",
+    0,
+    "The least time between two target assignments.",
+)
+RECORD_LOCK: Final = GroupConfig(
+    "share.record.lock.duration.ms",
+    1_000,
+    "The time for which a record that a member acquired is locked.",
+)
+DELIVERY_LIMIT: Final = GroupConfig(
+    "share.delivery.count.limit", 2, "The largest number of deliveries of a record."
+)
+RECORD_LOCKS: Final = GroupConfig(
+    "share.partition.max.record.locks",
+    100,
+    "The largest number of locked records of a share partition.",
+)
 _UNUSED: Final = "Stored without effect: there are no such groups."
-_INTERVALS: Final = tuple(
-    GroupConfig(f"{kind}.{name}", low, _UNUSED, default, limits)
-    for kind in ("share", "streams")
+_STREAMS_INTERVALS: Final = tuple(
+    GroupConfig(f"streams.{name}", low, _UNUSED, default, limits)
     for name, low, default, limits in (
         ("assignment.interval.ms", 0, 1_000, (0, 15_000)),
         ("heartbeat.interval.ms", 1, 5_000, (5_000, 15_000)),
@@ -101,59 +128,55 @@ _OFFLOAD: Final = tuple(
     )
     for kind in ("consumer", "share", "streams")
 )
-_DEAD_LETTERS: Final = (
-    GroupConfig(
-        "errors.deadletterqueue.copy.record.enable",
-        0,
-        _UNUSED,
-        "false",
-        type=ConfigType.BOOLEAN,
-        pattern=_BOOLEAN,
-        synonym="errors.deadletterqueue.copy.record.enable",
-    ),
-    GroupConfig(
-        "errors.deadletterqueue.topic.name",
-        0,
-        _UNUSED,
-        "",
-        type=ConfigType.STRING,
-        pattern=re.compile("(?!__).*"),
-        synonym="errors.deadletterqueue.topic.name",
-    ),
+COPY_DEAD_LETTER: Final = GroupConfig(
+    "errors.deadletterqueue.copy.record.enable",
+    0,
+    "Whether a dead letter has the key and the value of its record.",
+    "false",
+    type=ConfigType.BOOLEAN,
+    pattern=_BOOLEAN,
+    synonym="errors.deadletterqueue.copy.record.enable",
+)
+DEAD_LETTER_TOPIC: Final = GroupConfig(
+    "errors.deadletterqueue.topic.name",
+    0,
+    "The topic of the group's dead letters; empty for none.",
+    "",
+    type=ConfigType.STRING,
+    pattern=re.compile("(?!__).*"),
+    synonym="errors.deadletterqueue.topic.name",
+)
+SHARE_RESET: Final = GroupConfig(
+    "share.auto.offset.reset",
+    0,
+    "The start of partitions that are new to the group.",
+    "latest",
+    type=ConfigType.STRING,
+    pattern=re.compile(rf"earliest|latest|by_duration:{_ISO_DURATION}"),
+    synonym="share.auto.offset.reset",
+)
+SHARE_ISOLATION: Final = GroupConfig(
+    "share.isolation.level",
+    0,
+    "Whether members get records of open and aborted transactions.",
+    "read_uncommitted",
+    type=ConfigType.STRING,
+    pattern=re.compile("read_committed|read_uncommitted"),
+    synonym="share.isolation.level",
+)
+RENEW: Final = GroupConfig(
+    "share.renew.acknowledge.enable",
+    0,
+    "Whether members may extend the lock of a record.",
+    "true",
+    type=ConfigType.BOOLEAN,
+    pattern=_BOOLEAN,
+    synonym="share.renew.acknowledge.enable",
 )
 _SHARE: Final = (
-    GroupConfig(
-        "share.auto.offset.reset",
-        0,
-        _UNUSED,
-        "latest",
-        type=ConfigType.STRING,
-        pattern=re.compile(rf"earliest|latest|by_duration:{_ISO_DURATION}"),
-        synonym="share.auto.offset.reset",
-    ),
-    GroupConfig("share.delivery.count.limit", 2, _UNUSED, 5, (2, 10)),
-    GroupConfig(
-        "share.isolation.level",
-        0,
-        _UNUSED,
-        "read_uncommitted",
-        type=ConfigType.STRING,
-        pattern=re.compile("read_committed|read_uncommitted"),
-        synonym="share.isolation.level",
-    ),
-    GroupConfig("share.partition.max.record.locks", 100, _UNUSED, 2_000, (100, 4_000)),
-    GroupConfig(
-        "share.record.lock.duration.ms", 1_000, _UNUSED, 30_000, (15_000, 60_000)
-    ),
-    GroupConfig(
-        "share.renew.acknowledge.enable",
-        0,
-        _UNUSED,
-        "true",
-        type=ConfigType.BOOLEAN,
-        pattern=_BOOLEAN,
-        synonym="share.renew.acknowledge.enable",
-    ),
+    *(SHARE_SESSION, SHARE_HEARTBEAT, SHARE_ASSIGNMENT, RECORD_LOCK, DELIVERY_LIMIT),
+    *(RECORD_LOCKS, SHARE_RESET, SHARE_ISOLATION, RENEW),
+    *(DEAD_LETTER_TOPIC, COPY_DEAD_LETTER),
 )
 _STREAMS: Final = (
     GroupConfig(
@@ -195,11 +218,11 @@ _STREAMS: Final = (
     ),
 )
 EFFECTIVE: Final = (ASSIGNMENT, HEARTBEAT, SESSION)
-"""The configurations that have an effect."""
+"""The configurations of consumer groups that have an effect."""
 GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
     config.name: config
     for config in sorted(
-        (*EFFECTIVE, *_INTERVALS, *_OFFLOAD, *_DEAD_LETTERS, *_SHARE, *_STREAMS)
+        (*EFFECTIVE, *_SHARE, *_STREAMS_INTERVALS, *_OFFLOAD, *_STREAMS)
     )
 }
 """The configurations of groups, in order of names."""
@@ -221,11 +244,14 @@ class GroupConfigs:
         self._settings = settings
         self._own: dict[GroupId, Mapping[str, Value]] = {}
         self._effective: dict[GroupId, Mapping[str, int]] = {}
+        self._share: dict[GroupId, ShareGroupConfigs] = {}
+        self._share_default = self._share_configs(_NONE)
         self.version = 0
 
     def clear(self) -> None:
         """Remove all configurations, before the catalog is loaded."""
         self._own.clear()
+        self._share.clear()
         self._effective.clear()
         self.version += 1
 
@@ -249,6 +275,32 @@ class GroupConfigs:
         if value is None:
             return self._settings.group_consumer_assignment_interval_ms
         return value
+
+    def share(self, group_id: GroupId) -> ShareGroupConfigs:
+        """Return the effective configurations of a share group."""
+        return self._share.get(group_id, self._share_default)
+
+    def _share_configs(self, own: Mapping[str, Value]) -> ShareGroupConfigs:
+        values = {
+            config.name: own.get(config.name, self.default(config)) for config in _SHARE
+        }
+
+        def number(config: GroupConfig) -> int:
+            return self._within_bounds(config, int(values[config.name]))
+
+        return ShareGroupConfigs(
+            session_timeout_ms=number(SHARE_SESSION),
+            heartbeat_interval_ms=number(SHARE_HEARTBEAT),
+            assignment_interval_ms=number(SHARE_ASSIGNMENT),
+            record_lock_duration_ms=number(RECORD_LOCK),
+            delivery_count_limit=number(DELIVERY_LIMIT),
+            partition_max_record_locks=number(RECORD_LOCKS),
+            auto_offset_reset=str(values[SHARE_RESET.name]),
+            isolation_level=str(values[SHARE_ISOLATION.name]),
+            renew_acknowledge_enable=values[RENEW.name] == "true",
+            dead_letter_topic=str(values[DEAD_LETTER_TOPIC.name]),
+            dead_letter_copy_record=values[COPY_DEAD_LETTER.name] == "true",
+        )
 
     @property
     def groups(self) -> Collection[GroupId]:
@@ -296,6 +348,7 @@ class GroupConfigs:
         if value is None:
             self._own.pop(group_id, None)
             self._effective.pop(group_id, None)
+            self._share.pop(group_id, None)
         else:
             self._own[group_id] = value
             self._effective[group_id] = {
@@ -303,6 +356,9 @@ class GroupConfigs:
                 for config in EFFECTIVE
                 if config.name in value
             }
+            self._share.pop(group_id, None)
+            if any(config.name in value for config in _SHARE):
+                self._share[group_id] = self._share_configs(value)
 
     def default(self, config: GroupConfig) -> Value:
         """Return the value for groups that do not set the configuration."""

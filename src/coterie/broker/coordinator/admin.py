@@ -33,6 +33,8 @@ from coterie.broker.coordinator.offsets.deletion import (
     group_tombstones,
 )
 from coterie.broker.coordinator.result import Context, Result, TopicView
+from coterie.broker.coordinator.share.admin import delete_share_group
+from coterie.broker.coordinator.share.group import SHARE_PROTOCOL_TYPE, ShareGroup
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.java import trim
@@ -89,6 +91,13 @@ def _listed_groups(state: State) -> Iterator[m.ListedGroup]:
             group_state=consumer.state.value,
             group_type=CONSUMER,
         )
+    for share in state.share_groups.values():
+        yield m.ListedGroup(
+            group_id=share.group_id,
+            protocol_type=SHARE_PROTOCOL_TYPE,
+            group_state=share.state.value,
+            group_type=SHARE_PROTOCOL_TYPE,
+        )
 
 
 # -------------------------------------------------------------- DescribeGroups
@@ -119,7 +128,7 @@ def describe_group(state: State, request: DescribeGroup, context: Context) -> Re
         if context.api_version >= NOT_FOUND_SINCE:
             raise _group_not_found(
                 group_id,
-                "is not a classic group" if group_id in state.consumer_groups else None,
+                "is not a classic group" if state.group(group_id) is not None else None,
             )
         return Result(_dead_group(group_id))
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
@@ -234,7 +243,7 @@ def describe_consumer_group(
     if group is None:
         raise _group_not_found(
             group_id,
-            "is not a consumer group" if group_id in state.classic_groups else None,
+            "is not a consumer group" if state.group(group_id) is not None else None,
         )
     topics = context.environment.topics
     described = m.DescribedConsumerGroup(
@@ -348,6 +357,8 @@ def delete_group(state: State, request: DeleteGroup, context: Context) -> Result
     group = state.group(group_id)
     if group is None:
         raise _group_not_found(group_id)
+    if isinstance(group, ShareGroup):
+        return delete_share_group(group, context)
     if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     records = (*all_tombstones(state, group_id), *group_tombstones(group))

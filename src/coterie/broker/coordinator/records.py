@@ -208,6 +208,99 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible=
     )
 
 
+# Type 10: a member of a share group and its subscription (KIP-932).
+
+
+class ShareGroupMemberMetadataKey(Message, versions="0"):
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ShareGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
+    rack_id: str | None = string(nullable="0+")
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array("string")
+
+
+# Type 11: the group epoch of a share group.
+
+
+class ShareGroupMetadataKey(Message, versions="0"):
+    group_id: str = string()
+
+
+class ShareGroupMetadataValue(Message, versions="0", flexible="0+"):
+    epoch: int = int32()
+    metadata_hash: int = int64()
+
+
+# Type 12: the group epoch that the target assignment was computed for.
+
+
+class ShareGroupTargetAssignmentMetadataKey(Message, versions="0"):
+    group_id: str = string()
+
+
+class ShareGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
+    assignment_epoch: int = int32()
+    assignment_timestamp: int = int64(tag=0, tagged="0+")
+
+
+# Type 13: the target assignment of one member of a share group.
+
+
+class ShareGroupTargetAssignmentMemberKey(Message, versions="0"):
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ShareGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
+    topic_partitions: list[TargetTopicPartitions] = array(TargetTopicPartitions)
+
+
+# Type 14: the member epoch and the assigned partitions of one member of a share group.
+
+
+class ShareGroupCurrentMemberAssignmentKey(Message, versions="0"):
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ShareGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    assigned_partitions: list[TargetTopicPartitions] = array(TargetTopicPartitions)
+
+
+# Type 15: the partitions of a share group whose state is initialized, is being
+# initialized, or is being deleted.
+
+
+class ShareGroupStatePartitionMetadataKey(Message, versions="0"):
+    group_id: str = string()
+
+
+class ShareTopicPartitionsInfo(Struct):
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array("int32")
+
+
+class ShareTopicInfo(Struct):
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+
+
+class ShareGroupStatePartitionMetadataValue(Message, versions="0", flexible="0+"):
+    initializing_topics: list[ShareTopicPartitionsInfo] = array(
+        ShareTopicPartitionsInfo
+    )
+    initialized_topics: list[ShareTopicPartitionsInfo] = array(ShareTopicPartitionsInfo)
+    deleting_topics: list[ShareTopicInfo] = array(ShareTopicInfo)
+
+
 # Type 16: the topics that match a regular expression of the group.
 
 

@@ -14,7 +14,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from coterie.broker.coordinator.assignors.spec import Assign
 from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets
 from coterie.settings import Settings
-from coterie.types import GroupId, LogOffset, ProducerId, TopicId, TopicName
+from coterie.types import (
+    GroupId,
+    LogOffset,
+    ProducerId,
+    ShareGroupConfigs,
+    TopicId,
+    TopicName,
+)
 from coterie.wire.commit import Response
 from coterie.wire.schema import Message, Struct
 
@@ -74,6 +81,9 @@ class GroupConfigView(Protocol):
 
     def assignment_interval_ms(self, group_id: GroupId) -> int:
         """Return the least time between two target assignments (KIP-1263)."""
+
+    def share(self, group_id: GroupId) -> ShareGroupConfigs:
+        """Return the configurations of a share group (KIP-932)."""
 
 
 def may_describe_all(topic: TopicName) -> bool:
@@ -205,3 +215,36 @@ class Result(NamedTuple):
     timers: tuple[Timer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
     commit: AcceptedOffsets | None = None
+
+
+class ResultDraft:
+    """The parts of a result, in the order in which a handler collects them."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.replies: list[Reply] = []
+        self._records: list[Record] = []
+        self._timers: list[Timer | CancelTimer] = []
+        self._changes: list[Change] = []
+
+    def make(self, change: Change) -> None:
+        """Make a change that the log does not hold."""
+        self._changes.append(change)
+
+    def write(self, record: Record) -> None:
+        """Write a record."""
+        self._records.append(record)
+
+    def set(self, timer: Timer | CancelTimer) -> None:
+        """Set or cancel a timer; a later call with the same key replaces it."""
+        self._timers.append(timer)
+
+    def result(self, response: Struct | None = PARKED) -> Result:
+        """Return the collected result, with the response to the request itself."""
+        return Result(
+            response=response,
+            records=tuple(self._records),
+            changes=tuple(self._changes),
+            timers=tuple(self._timers),
+            replies=tuple(self.replies),
+        )

@@ -95,6 +95,15 @@ from coterie.broker.coordinator.records import (
     OffsetCommitValue,
 )
 from coterie.broker.coordinator.result import Context, Origin, Record, Result
+from coterie.broker.coordinator.share import heartbeat as share_heartbeat
+from coterie.broker.coordinator.share import replay as share_replay
+from coterie.broker.coordinator.share.admin import (
+    DescribeShareGroup,
+    describe_share_group,
+    handle_state_changed,
+    refuse_describe_share_group,
+)
+from coterie.broker.coordinator.share.state_requests import ShareStateChanged
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.settings import Settings
@@ -126,8 +135,17 @@ def _join_classic_group(
     state: State, request: m.JoinGroupRequest, context: Context
 ) -> Result:
     """Handle a JoinGroup, which may create its group."""
+    if request.group_id in state.share_groups:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     state.check_room(request.group_id, context.environment.settings)
     return join.handle(state, request, context)
+
+
+def _expire_member(state: State, request: ExpireMember, context: Context) -> Result:
+    """Handle the expiration of a session, in a consumer group or a share group."""
+    if request.group_id in state.share_groups:
+        return share_heartbeat.expire_member(state, request, context)
+    return consumer_leave.handle_timer(state, request, context)
 
 
 _HANDLERS: Final[Mapping[type, _Handler]] = {
@@ -140,6 +158,9 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     m.ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
     m.ConsumerGroupPrepareAssignmentRequest: prepare_assignment,
     m.ConsumerGroupInstallAssignmentRequest: install_assignment,
+    # The share protocol.
+    m.ShareGroupHeartbeatRequest: share_heartbeat.handle,
+    ShareStateChanged: handle_state_changed,
     # Offsets.
     Commit: handle_commit,
     FetchOffsets: fetch_offsets,
@@ -147,6 +168,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     # Admin clients.
     DescribeGroup: describe_group,
     DescribeConsumerGroup: describe_consumer_group,
+    DescribeShareGroup: describe_share_group,
     m.ListGroupsRequest: list_groups,
     DeleteGroup: delete_group,
     # Timers, and changes of the catalog.
@@ -154,7 +176,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     EndInitialDelay: lifecycle.handle_timer,
     EndJoinPhase: lifecycle.handle_timer,
     EndSyncPhase: lifecycle.handle_timer,
-    ExpireMember: consumer_leave.handle_timer,
+    ExpireMember: _expire_member,
     EndRevocation: consumer_leave.handle_timer,
     EndComputation: handle_end_computation,
     ResolveRegexes: resolve_regexes,
@@ -170,6 +192,7 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     m.SyncGroupRequest: sync.refuse,
     m.LeaveGroupRequest: leave.refuse,
     m.ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse,
+    m.ShareGroupHeartbeatRequest: share_heartbeat.refuse,
     m.ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
     m.ConsumerGroupInstallAssignmentRequest: refuse_install,
     Commit: refuse_commit,
@@ -177,6 +200,7 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     m.OffsetDeleteRequest: refuse_delete,
     DescribeGroup: refuse_describe_group,
     DescribeConsumerGroup: refuse_describe_consumer_group,
+    DescribeShareGroup: refuse_describe_share_group,
     m.ListGroupsRequest: refuse_list_groups,
     DeleteGroup: refuse_delete_group,
 }
@@ -207,6 +231,7 @@ _CHECKS: Final[Mapping[type, Callable[[Any, Context], None]]] = {
     m.SyncGroupRequest: _check_group_id,
     m.LeaveGroupRequest: _check_group_id,
     m.ConsumerGroupHeartbeatRequest: _check_consumer_heartbeat,
+    m.ShareGroupHeartbeatRequest: share_heartbeat.check_heartbeat,
     m.OffsetDeleteRequest: _check_group_id,
 }
 """The checks of a request's own fields, by the class of the request.
@@ -283,6 +308,8 @@ class Shard:
         if isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self._replay_classic(record, key, value)
+        elif isinstance(key, share_replay.SHARE_GROUP_KEYS):
+            share_replay.replay(self.state, record, origin)
         else:
             consumer_replay.replay(self.state, record)
         self.changed.add(group_id)
@@ -296,6 +323,7 @@ class Shard:
             # Its tombstones are missing: the log was compacted while it was read.
             assert state.is_loading, key.group
             consumer_replay.remove_group(state, consumer_group)
+        assert value is None or key.group not in state.share_groups, key.group
         group_metadata.replay(state, key, value)
         if value is not None:
             state.group_records[key.group] = record
@@ -361,6 +389,10 @@ class Shard:
         loaded += [
             timers_after_load(group, context)
             for group in self.state.consumer_groups.values()
+        ]
+        loaded += [
+            share_heartbeat.timers_after_load(group, context)
+            for group in self.state.share_groups.values()
         ]
         sweep = next_sweep(self.settings, context.now_ms)
         return _combined([*loaded, Result(timers=(sweep,))])

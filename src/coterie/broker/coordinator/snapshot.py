@@ -28,6 +28,7 @@ from coterie.broker.coordinator.offsets.store import GroupOffsets
 from coterie.broker.coordinator.record_serde import decode_record, encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
 from coterie.broker.coordinator.result import Origin, Record
+from coterie.broker.coordinator.share import record_builders as share_records
 from coterie.broker.coordinator.state import State
 from coterie.errors import LogCorrupt
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
@@ -63,6 +64,9 @@ def _metadata(state: State, group_id: GroupId) -> list[Record]:
     group = state.consumer_groups.get(group_id)
     if group is not None:
         return group_records(group)
+    share_group = state.share_groups.get(group_id)
+    if share_group is not None:
+        return share_records.group_records(share_group)
     record = state.group_records.get(group_id)
     return [] if record is None else [record]
 

@@ -26,8 +26,9 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.records import (
     GroupMetadataKey,
     OffsetCommitKey,
+    ShareGroupMetadataKey,
 )
-from coterie.broker.coordinator.result import Result
+from coterie.broker.coordinator.result import Record, Result
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId, TopicId
 from coterie.wire import messages as m
@@ -61,6 +62,9 @@ class Metrics:
         completed."""
         self.consumer_rebalances = 0
         """The number of group epoch bumps, except by a leave or a fence."""
+        self.share_rebalances = 0
+        """The number of group epoch bumps of share groups by heartbeats, except by a
+        leave."""
         self.partitions_moved = 0
         """The number of partitions that were assigned to another member than before."""
         self._observe_rebalance = observe_rebalance
@@ -76,17 +80,16 @@ class Metrics:
             self.offset_commits += result.commit.record_count
             return
         assert result.records, "a result without records is not counted"
+        if isinstance(request, m.ShareGroupHeartbeatRequest):
+            bumps = (type(each.key) is ShareGroupMetadataKey for each in result.records)
+            self.share_rebalances += request.member_epoch >= _JOIN_EPOCH and any(bumps)
+            return
         groups: dict[GroupId, bool] = {}
         """The consumer groups of the records, and whether their epoch was bumped."""
         for record in result.records:
             key = record.key
             if type(key) is OffsetCommitKey:
-                if record.value is not None:
-                    self.offset_commits += 1
-                elif isinstance(request, ExpireOffsets):
-                    self.offset_expirations += 1
-                else:
-                    self.offset_deletions += 1
+                self._count_offset(record, request)
             elif isinstance(key, GroupMetadataKey):
                 self.completed_rebalances += isinstance(request, m.SyncGroupRequest)
             else:
@@ -100,6 +103,14 @@ class Metrics:
         self.consumer_rebalances += any(groups.values()) and _is_counted(request)
         for group_id, is_bumped in groups.items():
             self._track_rebalance(state, group_id, now_ms, is_bumped=is_bumped)
+
+    def _count_offset(self, record: Record, request: Any) -> None:
+        if record.value is not None:
+            self.offset_commits += 1
+        elif isinstance(request, ExpireOffsets):
+            self.offset_expirations += 1
+        else:
+            self.offset_deletions += 1
 
     def _count_assignment(self, key: _CurrentKey, value: Any, now_ms: int) -> None:
         """Compare a member's assigned partitions with those of its previous record.
@@ -159,6 +170,7 @@ class Metrics:
             "offset_expiration": self.offset_expirations,
             "group_completed_rebalance": self.completed_rebalances,
             "consumer_group_rebalance": self.consumer_rebalances,
+            "share_group_rebalance": self.share_rebalances,
         }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from coterie.broker.coordinator.offsets.accepted import AcceptedOffsets
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
@@ -29,6 +29,12 @@ from coterie.broker.coordinator.result import (
     Ticket,
 )
 from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.share.state_requests import (
+    NO_TICKET,
+    SHARE_STATE_REQUESTS,
+    ShareStateChanged,
+    ShareStateRequest,
+)
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.batches import (
     apply_result,
@@ -74,9 +80,22 @@ _LOGGER = logging.getLogger(__name__)
 RETRY_S: Final = 5.0
 """The delay before a shard that could not be loaded is loaded again."""
 _ACTIVE: Final = Phase.ACTIVE
-_HEARTBEATS: Final = frozenset({m.HeartbeatRequest, m.ConsumerGroupHeartbeatRequest})
+_HEARTBEATS: Final = frozenset(
+    {
+        m.HeartbeatRequest,
+        m.ConsumerGroupHeartbeatRequest,
+        m.ShareGroupHeartbeatRequest,
+    }
+)
 _IN_BATCHES: Final = (ExpireOffsets, TopicsDeleted)
 """Events whose results may have any number of independent tombstones."""
+
+
+ChangeShareState: TypeAlias = Callable[
+    [ShareStateRequest, Callable[[ErrorCode], None]], None
+]
+"""A function that changes the state of share partitions. It calls its second argument
+once, with NONE when the change is durable, or with an error."""
 
 
 class Runtime:
@@ -113,6 +132,9 @@ class Runtime:
         self.recover: Callable[[int], None] | None = None
         """The callback that releases and assigns a stopped shard again; without it, the
         shard is loaded again from its store."""
+        self.share_state: ChangeShareState | None = None
+        """The store of the state of share partitions; without it, a group's partitions
+        count as initialized, or deleted, at once."""
         self.rebalances = RebalanceLog()
         self._growth_listeners: list[Callable[[LogPartition, int], None]] = []
         self._is_stopped = False
@@ -291,10 +313,13 @@ class Runtime:
         A shard that is loading or stopped handles it once it is loaded.
         """
         for partition in self.shards:
-            if partition.phase is _ACTIVE:
-                self._handle_event(partition, event)
-            elif partition.phase is not Phase.UNASSIGNED:
-                partition.events.append(event)
+            self._handle_when_active(partition, event)
+
+    def _handle_when_active(self, partition: CoordinatorPartition, event: Any) -> None:
+        if partition.phase is _ACTIVE:
+            self._handle_event(partition, event)
+        elif partition.phase is not Phase.UNASSIGNED:
+            partition.events.append(event)
 
     def end_transaction(
         self, shard: int, producer_id: ProducerId, producer_epoch: int, commit: bool
@@ -333,6 +358,9 @@ class Runtime:
         """Handle a timer or another event, which has no response."""
         if not self._is_serving(partition):
             return
+        if isinstance(event, SHARE_STATE_REQUESTS):
+            self._change_share_state(partition, event)
+            return
         context = self._event_context()
         try:
             result = partition.handle(event, context)
@@ -343,6 +371,27 @@ class Runtime:
             _LOGGER.warning("%s: %r was refused: %s", partition.name, event, error)
         except Exception:
             self.stop_after_bug(partition)
+
+    def _change_share_state(
+        self, partition: CoordinatorPartition, request: ShareStateRequest
+    ) -> None:
+        """Send a request of a share group to the store, and its result to the shard.
+
+        The request that waits for it has failed if the shard was loaded again
+        meanwhile.
+        """
+        shard = partition.shard
+
+        def changed(code: ErrorCode) -> None:
+            known = request
+            if partition.shard is not shard:
+                known = request._replace(ticket=NO_TICKET)
+            self._handle_when_active(partition, ShareStateChanged(known, code))
+
+        if self.share_state is None:
+            changed(ErrorCode.NONE)
+        else:
+            self.share_state(request, changed)
 
     def _event_context(self) -> Context:
         assert not self._is_stopped, "no event is handled after stop"

@@ -53,6 +53,27 @@ _RANGES: Final[Mapping[str, Range]] = {
     "group.consumer.assignment.interval.ms": Range(0, INT32_MAX),
     "group.consumer.min.assignment.interval.ms": Range(0, INT32_MAX),
     "group.consumer.max.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.share.session.timeout.ms": Range(1, INT32_MAX),
+    "group.share.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.share.max.session.timeout.ms": Range(1, INT32_MAX),
+    "group.share.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.share.min.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.share.max.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.share.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.share.min.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.share.max.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.share.max.size": Range(1, 1_000),
+    "group.share.initialize.retry.interval.ms": Range(1, INT32_MAX),
+    "group.share.record.lock.duration.ms": Range(1_000, 3_600_000),
+    "group.share.min.record.lock.duration.ms": Range(1_000, 30_000),
+    "group.share.max.record.lock.duration.ms": Range(30_000, 3_600_000),
+    "group.share.delivery.count.limit": Range(2, 10),
+    "group.share.min.delivery.count.limit": Range(2, 5),
+    "group.share.max.delivery.count.limit": Range(5, 25),
+    "group.share.partition.max.record.locks": Range(100, 10_000),
+    "group.share.min.partition.max.record.locks": Range(100, 2_000),
+    "group.share.max.partition.max.record.locks": Range(2_000, 10_000),
+    "group.share.max.share.sessions": Range(1, INT32_MAX),
     "offset.metadata.max.bytes": Range(_INT32_MIN, INT32_MAX),
     "offsets.retention.minutes": Range(1, INT32_MAX),
     "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
@@ -117,7 +138,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 _ONE_LOOP: Final = "the coordinator runs in one event loop"
 _ONE_FLUSH: Final = "all writes of an event loop iteration are flushed at once"
 _NO_REPLICAS: Final = "there are no replicas"
-_NO_OTHER_GROUPS: Final = "only classic groups and consumer groups are supported"
+_NO_OTHER_GROUPS: Final = "streams groups are not supported"
 _NO_EFFECT: Final[Mapping[str, str]] = {
     "authorizer.class.name": "authorizer=acl is the StandardAuthorizer, and "
     "authorizer=allow-all is no authorizer",
@@ -257,14 +278,22 @@ def _check_choices(name: str, words: Iterable[str]) -> tuple[str, ...]:
 _ORDERED: Final = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     *(
-        (f"group.consumer.{less}{name}", f"group.consumer.{more}{name}")
-        for name in (
-            "session.timeout.ms",
-            "heartbeat.interval.ms",
-            "assignment.interval.ms",
+        (f"group.{kind}.{less}{name}", f"group.{kind}.{more}{name}")
+        for kind, name in (
+            ("consumer", "session.timeout.ms"),
+            ("consumer", "heartbeat.interval.ms"),
+            ("consumer", "assignment.interval.ms"),
+            ("share", "session.timeout.ms"),
+            ("share", "heartbeat.interval.ms"),
+            ("share", "assignment.interval.ms"),
+            ("share", "record.lock.duration.ms"),
+            ("share", "delivery.count.limit"),
+            ("share", "partition.max.record.locks"),
         )
         for less, more in (("min.", "max."), ("min.", ""), ("", "max."))
     ),
+    ("group.share.max.size", "group.share.max.share.sessions"),
+    ("offsets.commit.timeout.ms", "group.share.initialize.retry.interval.ms"),
     ("message.max.bytes", "socket.request.max.bytes"),
     ("sasl.failure.backoff.ms", "sasl.failure.backoff.max.ms"),
     ("offset.metadata.max.bytes", "message.max.bytes"),
@@ -281,13 +310,19 @@ def _check_combinations(settings: Settings) -> None:
         )
         if low > high:
             raise SettingError(f"{less} ({low}) must not be more than {more} ({high})")
-    heartbeat = settings.group_consumer_heartbeat_interval_ms
-    session = settings.group_consumer_session_timeout_ms
-    if heartbeat >= session:
-        raise SettingError(
-            f"group.consumer.heartbeat.interval.ms ({heartbeat}) must be less than "
-            f"group.consumer.session.timeout.ms ({session})"
+    for kind in ("consumer", "share"):
+        beat, limit = (
+            f"group.{kind}.heartbeat.interval.ms",
+            f"group.{kind}.session.timeout.ms",
         )
+        heartbeat, session = (
+            getattr(settings, NAMES[beat]),
+            getattr(settings, NAMES[limit]),
+        )
+        if heartbeat >= session:
+            raise SettingError(
+                f"{beat} ({heartbeat}) must be less than {limit} ({session})"
+            )
     _check_connections(settings)
     _check_lists(settings)
 

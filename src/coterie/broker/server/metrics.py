@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer.group import ConsumerGroupState
+from coterie.broker.coordinator.share.group import ShareGroupState
 from coterie.broker.runtime.metrics import Metrics
 from coterie.broker.runtime.shards import CoordinatorPartition, Phase
 
@@ -89,7 +90,12 @@ class GroupMetrics(Collector):
         consumer = [
             group for state in states for group in state.consumer_groups.values()
         ]
-        protocols = {"classic": len(classic), "consumer": len(consumer)}
+        share = [group for state in states for group in state.share_groups.values()]
+        protocols = {
+            "classic": len(classic),
+            "consumer": len(consumer),
+            "share": len(share),
+        }
         # KIP-848 calls the classic protocol generic.
         protocols["generic"] = protocols["classic"]
         yield _gauge(f"{PREFIX}group_count", "groups", "protocol", protocols)
@@ -102,6 +108,15 @@ class GroupMetrics(Collector):
                 **{each.value.lower(): 0 for each in ConsumerGroupState},
                 "dead": 0,
                 **consumer_states,
+            },
+        )
+        yield _gauge(
+            f"{PREFIX}share_group_count",
+            "share groups",
+            "state",
+            {
+                each.value.lower(): sum(group.state is each for group in share)
+                for each in ShareGroupState
             },
         )
         yield from _classic_gauges(Counter(group.state for group in classic))

@@ -70,8 +70,7 @@ class SegmentItems:
         notes = []
         if others := self._counts[UNKNOWN_TYPE]:
             notes.append(
-                "records of share groups, streams groups or unknown types, so not of"
-                f" consumer groups, and shown in hex: {others}"
+                f"records of streams groups or unknown types, shown in hex: {others}"
             )
         notes += [str(each) for each in self._preallocated]
         return tuple(notes)

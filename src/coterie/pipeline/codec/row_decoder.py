@@ -39,7 +39,14 @@ from coterie.pipeline.tables.ingested import (
     TOMBSTONES,
 )
 from coterie.pipeline.tables.table import TIME_MS_MAX, Table
-from coterie.records import CONSUMER, Unreadable, decode, decode_embedded
+from coterie.records import (
+    CONSUMER,
+    SHARE_GROUP_TYPES,
+    UNKNOWN_TYPE,
+    Unreadable,
+    decode,
+    decode_embedded,
+)
 from coterie.wire import messages as m
 from coterie.wire.schema import ZERO_UUID, Message
 
@@ -82,7 +89,7 @@ def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
     some = (records[name].take(pa.array(which)).to_pylist() for name in columns)
     for index, *record in zip(which.tolist(), *some, strict=True):
         key, value, is_transactional, producer_id = record
-        result = decode(key, value)
+        result = _of_share_group(key) or decode(key, value)
         if isinstance(result, Unreadable):
             table = QUARANTINE
             row = {**result._asdict(), "key": key, "value": value}
@@ -101,6 +108,16 @@ def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
         )
         for table in SILVER_TABLES
     }
+
+
+def _of_share_group(key: bytes | None) -> Unreadable | None:
+    """Return a record of a share group as unreadable: there is no table for them."""
+    record_type = int.from_bytes((key or b"")[:2], "big")
+    if record_type not in SHARE_GROUP_TYPES:
+        return None
+    return Unreadable(
+        UNKNOWN_TYPE, f"type {record_type} is of share groups", record_type
+    )
 
 
 def _batch(

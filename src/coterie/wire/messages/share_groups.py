@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): description and offsets."""
+"""Share groups (KIP-932): membership, description and offsets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,45 @@ from coterie.wire.schema import (
     struct,
     uuid,
 )
+
+
+class ShareGroupHeartbeatRequest(Message, key=76, versions="1", flexible="0+"):
+    """ShareGroupHeartbeat, key 76: version 1, flexible.
+
+    v0: early access of Kafka 4.0, which no later release serves.
+    v1: a member joins, subscribes, receives its assignment and leaves (KIP-932).
+    """
+
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    rack_id: str | None = string(nullable="0+", default=None)
+    subscribed_topic_names: list[str] | None = array(
+        "string", nullable="0+", default=None
+    )
+
+
+class ShareHeartbeatTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array("int32")
+
+
+class ShareHeartbeatAssignment(Struct):
+    topic_partitions: list[ShareHeartbeatTopicPartitions] = array(
+        ShareHeartbeatTopicPartitions
+    )
+
+
+class ShareGroupHeartbeatResponse(Message, key=76, versions="1", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: ShareHeartbeatAssignment | None = struct(
+        ShareHeartbeatAssignment, nullable="0+", default=None
+    )
 
 
 class ShareGroupDescribeRequest(Message, key=77, versions="1", flexible="0+"):

@@ -16,7 +16,9 @@ from tests.broker.coordinator.driver import Sent, Topics
 from tests.broker.coordinator.requests import Owned, topic_id
 from tests.broker.coordinator.shard_driver import ShardDriver
 
-AT_ONCE = Settings(group_consumer_assignment_interval_ms=0)
+AT_ONCE = Settings(
+    group_consumer_assignment_interval_ms=0, group_share_assignment_interval_ms=0
+)
 """Settings under which each epoch bump computes its target assignment immediately."""
 
 
@@ -116,6 +118,12 @@ _WORDS = {
     "ConsumerGroupTargetAssignmentMemberKey": "target",
     "ConsumerGroupCurrentMemberAssignmentKey": "current",
     "ConsumerGroupRegularExpressionKey": "regex",
+    "ShareGroupMetadataKey": "epoch",
+    "ShareGroupMemberMetadataKey": "member",
+    "ShareGroupTargetAssignmentMetadataKey": "target-epoch",
+    "ShareGroupTargetAssignmentMemberKey": "target",
+    "ShareGroupCurrentMemberAssignmentKey": "current",
+    "ShareGroupStatePartitionMetadataKey": "partitions",
     "GroupMetadataKey": "classic",
     "OffsetCommitKey": "offset",
 }

@@ -48,7 +48,8 @@ def answers(assignment: Mapping[str, Mapping[bytes, list[int]]]) -> Assign:
 @pytest.mark.fact("H-32", "E11-05")
 def test_a_new_member_without_partitions_has_a_changed_target() -> None:
     given = given_members("m", "new", previous={"m": LEFT})
-    new = build_target(given, answers({"m": {A: [0, 1], B: []}}))
+    assign = answers({"m": {A: [0, 1], B: []}})
+    new = build_target(group_spec(given), given.previous, assign)
     assert new.changed == {"new": {}}
 
 
@@ -85,5 +86,5 @@ def test_an_assignor_error_fails_the_request() -> None:
         raise ZeroDivisionError(len(spec.members))
 
     with pytest.raises(ApiError) as refusal:
-        build_target(given_members("m"), broken)
+        build_target(group_spec(given_members("m")), {}, broken)
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -19,10 +19,15 @@ class MemberSpec(NamedTuple):
 
 
 class TopicSpec(NamedTuple):
-    """A topic; `racks` holds the racks of each partition, or is empty if unknown."""
+    """A topic; `racks` holds the racks of each partition, or is empty if unknown.
+
+    `assignable` are the partitions that may be assigned in a share group, sorted; an
+    assignor of consumer groups assigns all.
+    """
 
     partition_count: int
     racks: Sequence[Collection[str]] = ()
+    assignable: Sequence[int] = ()
 
 
 class GroupSpec(NamedTuple):

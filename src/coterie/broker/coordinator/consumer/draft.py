@@ -37,19 +37,9 @@ from coterie.broker.coordinator.consumer.record_builders import (
     target_record,
 )
 from coterie.broker.coordinator.consumer.topics import hash_of_topics
-from coterie.broker.coordinator.result import (
-    PARKED,
-    CancelTimer,
-    Change,
-    Context,
-    Record,
-    Reply,
-    Result,
-    Timer,
-)
+from coterie.broker.coordinator.result import Context, ResultDraft
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId, TopicName
-from coterie.wire.schema import Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +56,9 @@ class RefreshSet:
         group = state.consumer_groups.get(self.group_id)
         if group is not None:
             group.refresh = self.refresh
+        share_group = state.share_groups.get(self.group_id)
+        if share_group is not None:
+            share_group.refresh = self.refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +105,20 @@ Kafka 4.0 has the same interval; later releases refresh after a change of topics
 """
 
 
-class ConsumerDraft:
+class ConsumerDraft(ResultDraft):
     """The collected result of a handler, and the group after it.
 
     `group` is the group before the request; an empty one for a new group.
     """
 
     def __init__(self, group: ConsumerGroup, context: Context) -> None:
+        super().__init__(context)
         self.group = group
-        self.context = context
         self.epoch = group.epoch
         self.assignment_epoch = group.assignment_epoch
         self.metadata_hash = group.metadata_hash
         self.computes = False
         """Whether the sender is to compute the group's next target."""
-        self.replies: list[Reply] = []
-        self._records: list[Record] = []
-        self._timers: list[Timer | CancelTimer] = []
-        self._changes: list[Change] = []
         self._touched: dict[MemberId, Member | None] = {}
         self._targets: dict[MemberId, Target] = {}
         self._details: dict[MemberId, TargetDetail] = {}
@@ -333,28 +322,6 @@ class ConsumerDraft:
         """Set the time of the next metadata refresh."""
         deadline_ms = self.context.now_ms + REFRESH_INTERVAL_MS
         self.make(RefreshSet(self.group_id, Refresh(deadline_ms, self.epoch)))
-
-    def make(self, change: Change) -> None:
-        """Make a change that the log does not hold."""
-        self._changes.append(change)
-
-    def write(self, record: Record) -> None:
-        """Write a record."""
-        self._records.append(record)
-
-    def set(self, timer: Timer | CancelTimer) -> None:
-        """Set or cancel a timer; a later call with the same key replaces it."""
-        self._timers.append(timer)
-
-    def result(self, response: Struct | None = PARKED) -> Result:
-        """Return the collected result, with the response to the request itself."""
-        return Result(
-            response=response,
-            records=tuple(self._records),
-            changes=tuple(self._changes),
-            timers=tuple(self._timers),
-            replies=tuple(self.replies),
-        )
 
 
 def _vote(member: Member | None) -> Iterable[str]:

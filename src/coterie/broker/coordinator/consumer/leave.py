@@ -70,8 +70,8 @@ def leave_with_heartbeat(
     group_id = request.group_id
     group = state.consumer_groups.get(group_id)
     if group is None:
-        is_classic = group_id in state.classic_groups
-        reason = "is not a consumer group" if is_classic else "not found"
+        exists = state.group(group_id) is not None
+        reason = "is not a consumer group" if exists else "not found"
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
     member = any_member(group, request.member_id, request.instance_id)
     draft = ConsumerDraft(group, context)

@@ -120,7 +120,11 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
             before = group.members.get(key.member_id)
             member = _with_metadata(_member(group, key.member_id), value)
             group.put_member(member)
-            state.topic_index.subscribe(group.group_id, before, member)
+            state.topic_index.subscribe(
+                group.group_id,
+                () if before is None else before.topic_names,
+                member.topic_names,
+            )
         case ConsumerGroupMetadataValue():
             assert value.epoch >= group.epoch or state.is_loading, (
                 f"{group.group_id}: its epoch decreases"
@@ -210,7 +214,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
                     assert member_id not in group.targets, f"{member_id} has a target"
                 group.remove_target(member_id)
                 group.remove_member(member_id)
-                state.topic_index.subscribe(group.group_id, member, None)
+                state.topic_index.subscribe(group.group_id, member.topic_names, ())
         case ConsumerGroupTargetAssignmentMetadataKey():
             assert not group.targets or state.is_loading, (
                 f"{group.group_id} has targets"

@@ -62,16 +62,18 @@ class NewTarget(NamedTuple):
     changed: dict[MemberId, Target]
 
 
-def build_target(inputs: TargetInput, assign: Assign) -> NewTarget:
+def build_target(
+    spec: GroupSpec, previous: Mapping[MemberId, Target], assign: Assign
+) -> NewTarget:
     """Return the targets that the assignor computes.
 
-    A member without a previous target counts as changed even if it gets no partition.
+    A member without a `previous` target counts as changed even if it gets no partition.
 
     Raises:
         ApiError: UNKNOWN_SERVER_ERROR: the assignor failed; nothing changes.
     """
     try:
-        assignment = assign(group_spec(inputs))
+        assignment = assign(spec)
     except Exception as error:
         # An assignor may be a plug-in: its errors fail the request, not the shard.
         raise ApiError(
@@ -79,8 +81,8 @@ def build_target(inputs: TargetInput, assign: Assign) -> NewTarget:
         ) from error
     targets: dict[MemberId, Target] = {}
     changed: dict[MemberId, Target] = {}
-    for member_id in inputs.members:
-        before = inputs.previous.get(member_id)
+    for member_id in spec.members:
+        before = previous.get(member_id)
         partitions = assignment.get(member_id, _NO_PARTITIONS)
         if partitions is before:  # the same object: not compared
             targets[member_id] = before
@@ -89,7 +91,7 @@ def build_target(inputs: TargetInput, assign: Assign) -> NewTarget:
         targets[member_id] = target
         if target != before:
             changed[member_id] = target
-    assert targets.keys() == inputs.members.keys()
+    assert targets.keys() == spec.members.keys()
     return NewTarget(targets, changed)
 
 
@@ -141,7 +143,8 @@ def _make_target(draft: ConsumerDraft) -> None:
     """Compute the target of the group epoch with the preferred assignor."""
     assert draft.epoch > draft.assignment_epoch, "an epoch has one target"
     assign = draft.context.environment.assignors[draft.preferred_assignor()]
-    new = build_target(target_input(draft), assign)
+    inputs = target_input(draft)
+    new = build_target(group_spec(inputs), inputs.previous, assign)
     for member_id, target in new.targets.items():
         if member_id in new.changed or draft.detail(member_id) != NO_DETAIL:
             draft.put_target(member_id, target)

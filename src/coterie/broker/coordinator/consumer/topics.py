@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from coterie.broker.coordinator.consumer.group import ResolvedRegex
-from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.result import TopicView
 from coterie.types import GroupId, TopicId, TopicName
 
@@ -141,12 +140,15 @@ class TopicIndex:
         return self._groups.get(topic, Counter()).keys()
 
     def subscribe(
-        self, group_id: GroupId, before: Member | None, after: Member | None
+        self,
+        group_id: GroupId,
+        before: Iterable[TopicName],
+        after: Iterable[TopicName],
     ) -> None:
-        """Update the index for a member's subscription; None before a join and after a
-        leave."""
-        self._add(group_id, () if after is None else after.topic_names, 1)
-        self._add(group_id, () if before is None else before.topic_names, -1)
+        """Update the index for the topics that a member subscribes to by name; none
+        before a join and after a leave."""
+        self._add(group_id, after, 1)
+        self._add(group_id, before, -1)
 
     def replace_regex_topics(
         self, group_id: GroupId, old: ResolvedRegex | None, new: ResolvedRegex | None

@@ -81,11 +81,11 @@ def get_or_convert(
     if group is not None:
         return group
     classic = state.classic_groups.get(group_id)
-    if request.member_epoch != JOIN_EPOCH:
+    if request.member_epoch != JOIN_EPOCH or group_id in state.share_groups:
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Consumer group {group_id} not found."
-            if classic is None
+            if state.group(group_id) is None
             else f"Group {group_id} is not a consumer group.",
         )
     if classic is None:

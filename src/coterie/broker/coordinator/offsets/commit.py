@@ -34,7 +34,7 @@ from coterie.broker.coordinator.offsets.member_check import (
 from coterie.broker.coordinator.result import Context, Result, Timer, TopicView
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import TopicId, TopicName
+from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.commit import (
     Commit,
     CommitResponse,
@@ -126,6 +126,7 @@ def _check_other_group(
     group = state.consumer_groups.get(request.group_id)
     if group is not None:
         return check_commit(group, request)
+    check_no_share_group(state, request.group_id)
     if request.generation_id_or_member_epoch < 0:
         state.check_room(request.group_id, context.environment.settings)
         return None
@@ -133,6 +134,13 @@ def _check_other_group(
         message = f"Group {request.group_id} not found."
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
     raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def check_no_share_group(state: State, group_id: GroupId) -> None:
+    """Raise ApiError GROUP_ID_NOT_FOUND for a share group, which has no offsets."""
+    if group_id in state.share_groups:
+        message = f"Group {group_id} is not a consumer group."
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 # ------------------------------------------------------------- TxnOffsetCommit
@@ -182,6 +190,7 @@ def _check_transaction(
     try:
         if consumer_group is not None:
             return check_transactional_commit(consumer_group, request)
+        check_no_share_group(state, request.group_id)
         if request.generation_id_or_member_epoch >= 0:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     except ApiError as error:

@@ -32,7 +32,8 @@ from coterie.broker.coordinator.offsets.committed import CommittedOffset, topic_
 from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Context, Record, Result, Timer, TimerKey
-from coterie.broker.coordinator.state import Group, State
+from coterie.broker.coordinator.share.initialization import forget_topics
+from coterie.broker.coordinator.state import OffsetGroup, State
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import GroupId, TopicId, TopicName, TopicPartition
@@ -55,14 +56,14 @@ def all_tombstones(state: State, group_id: GroupId) -> list[Record]:
     return [tombstone(group_id, *name) for name in state.offsets.partitions(group_id)]
 
 
-def group_tombstones(group: Group) -> list[Record]:
+def group_tombstones(group: OffsetGroup) -> list[Record]:
     """Return the tombstones of a group, without its offsets (E22-29)."""
     if isinstance(group, ConsumerGroup):
         return record_builders.group_tombstones(group)
     return [group_metadata.tombstone(group.group_id)]
 
 
-def is_subscribed(state: State, group: Group, topic: TopicName) -> bool:
+def is_subscribed(state: State, group: OffsetGroup, topic: TopicName) -> bool:
     """Return whether members of the group may consume the topic.
 
     Return True also while the subscriptions of a classic group of consumers are
@@ -96,7 +97,8 @@ class TopicsDeleted(NamedTuple):
 def delete_topics_offsets(
     state: State, request: TopicsDeleted, context: Context
 ) -> Result:
-    """Write tombstones for all offsets of deleted topics (E17-21, H-100).
+    """Write tombstones for all offsets of deleted topics (E17-21, H-100), and remove
+    the topics from share groups.
 
     Stored and pending offsets are deleted; an offset with the id of another topic of
     the same name stays. The groups are searched in slices, as their offsets may have
@@ -104,15 +106,21 @@ def delete_topics_offsets(
     """
     offsets = state.offsets
     remaining = request.group_ids
+    of_share_groups: list[Record] = []
     if remaining is None:
+        deleted = [topic.topic_id for topic in request.topics]
+        of_share_groups = forget_topics(state, deleted)
         remaining = (*dict.fromkeys((*offsets.stored, *offsets.pending.groups())),)
     ids: dict[TopicName, set[TopicId]] = {}
     for topic in request.topics:
         ids.setdefault(topic.name, {ZERO_UUID}).add(topic.topic_id)
-    records = tuple(
-        tombstone(group_id, *partition)
-        for group_id in remaining[:TOPIC_SLICE_GROUPS]
-        for partition in _partitions_of(state, group_id, ids)
+    records = (
+        *of_share_groups,
+        *(
+            tombstone(group_id, *partition)
+            for group_id in remaining[:TOPIC_SLICE_GROUPS]
+            for partition in _partitions_of(state, group_id, ids)
+        ),
     )
     rest = remaining[TOPIC_SLICE_GROUPS:]
     if not rest:
@@ -184,10 +192,10 @@ def refuse_delete(
     return m.OffsetDeleteResponse(error_code=code)
 
 
-def _checked_group(state: State, request: m.OffsetDeleteRequest) -> Group:
+def _checked_group(state: State, request: m.OffsetDeleteRequest) -> OffsetGroup:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = state.group(request.group_id)
+    group = state.offset_group(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ConsumerGroup):
@@ -231,7 +239,7 @@ def expire_offsets(state: State, request: ExpireOffsets, context: Context) -> Re
         if scanned >= SLICE_OFFSETS:
             break
         done += 1
-        group = state.group(group_id)
+        group = state.offset_group(group_id)
         if group is None:
             continue
         of_group, kept = _expire_group(state, group, context, expired)
@@ -245,7 +253,7 @@ def expire_offsets(state: State, request: ExpireOffsets, context: Context) -> Re
 
 
 def _expire_group(
-    state: State, group: Group, context: Context, expired: list[Record]
+    state: State, group: OffsetGroup, context: Context, expired: list[Record]
 ) -> tuple[int, int]:
     """Collect a group's tombstones; return the number of its offsets, and how many
     remain."""
@@ -263,7 +271,7 @@ def _expire_group(
     return scanned, kept
 
 
-def _is_removable(state: State, group: Group) -> bool:
+def _is_removable(state: State, group: OffsetGroup) -> bool:
     """Return whether a group without stored offsets is to be removed (E17-20).
 
     It stays while it has members, pending members, or an open transaction.
@@ -276,7 +284,7 @@ def _is_removable(state: State, group: Group) -> bool:
 
 
 def _has_expired(
-    group: Group,
+    group: OffsetGroup,
     committed: CommittedOffset,
     context: Context,
 ) -> bool:
@@ -289,7 +297,7 @@ def _has_expired(
     return context.wall_ms - since_ms >= retention_ms
 
 
-def _since_ms(group: Group, committed: CommittedOffset) -> int | None:
+def _since_ms(group: OffsetGroup, committed: CommittedOffset) -> int | None:
     """Return the start of the retention time; None when the offset does not expire."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_timestamp_ms

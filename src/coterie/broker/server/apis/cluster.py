@@ -25,7 +25,7 @@ from coterie.broker.server.apis.routing import LEADER_EPOCH, unknown_partition
 from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.wire import messages as m
-from coterie.wire.api import ADVERTISED, IMPLEMENTED
+from coterie.wire.api import ADVERTISED, PRIVATE
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.releases import Release
 
@@ -113,11 +113,12 @@ def _of_release(
 def _versions(
     *, has_level_zero: bool, consumer: bool, private: bool
 ) -> m.ApiVersionsResponse:
+    apis = {**ADVERTISED, **PRIVATE} if private else ADVERTISED
     levels = {"group.version": int(consumer), "transaction.version": 2}
     return m.ApiVersionsResponse(
         api_keys=[
             m.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in (IMPLEMENTED if private else ADVERTISED).items()
+            for key, (low, high) in apis.items()
         ],
         # Clients before v4 fail on a feature whose lowest level is 0 (KAFKA-17011).
         supported_features=[

@@ -169,7 +169,7 @@ def describe_groups(call: Call) -> Iterator[None]:
 
     def done(groups: Sequence[m.DescribedGroup]) -> None:
         response = m.DescribeGroupsResponse(groups=list(groups))
-        call.run_in_slices(_respond_with_operations(call, groups, response))
+        call.run_in_slices(respond_with_operations(call, groups, response))
 
     collector = ResponseCollector[m.DescribedGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
@@ -190,7 +190,7 @@ def describe_consumer_groups(call: Call) -> Iterator[None]:
 
     def done(groups: Sequence[m.DescribedConsumerGroup]) -> None:
         response = m.ConsumerGroupDescribeResponse(groups=list(groups))
-        call.run_in_slices(_respond_with_operations(call, groups, response))
+        call.run_in_slices(respond_with_operations(call, groups, response))
 
     collector = ResponseCollector[m.DescribedConsumerGroup](len(group_ids), done)
     for at, group_id in enumerate(group_ids):
@@ -213,14 +213,14 @@ def _describe_error(call: Call, group_id: GroupId) -> ErrorCode:
 
 
 class _Described(Protocol):
-    """A group in a response to DescribeGroups or ConsumerGroupDescribe."""
+    """A group in a response to an API that describes groups."""
 
     group_id: GroupId
     error_code: int
     authorized_operations: int
 
 
-def _respond_with_operations(
+def respond_with_operations(
     call: Call, groups: Iterable[_Described], response: Struct
 ) -> Iterator[None]:
     """Add the authorized operations when the request includes them (KIP-430), and
