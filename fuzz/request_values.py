@@ -188,6 +188,11 @@ _STARTS: Final[dict[str, dict[str, Any]]] = {
         "client_assignors": None,
         "rack_id": None,
     },
+    "ShareGroupHeartbeatRequest": {
+        "member_epoch": 0,
+        "subscribed_topic_names": ["t0", "t1"],
+        "rack_id": None,
+    },
     "JoinGroupRequest": {
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 200,

@@ -39,6 +39,7 @@ _MAY_WAIT: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests whose responses wait for other members."""
 WEIGHTS: Final = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 6.0,
+    ApiKey.SHARE_GROUP_HEARTBEAT: 4.0,
     ApiKey.JOIN_GROUP: 4.0,
     ApiKey.SYNC_GROUP: 3.0,
     ApiKey.PRODUCE: 3.0,
@@ -59,6 +60,7 @@ _SETTINGS: Final = Settings(
     group_initial_rebalance_delay_ms=0,
     group_min_session_timeout_ms=1,
     group_consumer_assignment_interval_ms=0,
+    group_share_assignment_interval_ms=0,
     group_consumer_client_assignors_enable=True,
     authorizer="acl",
     super_users=("User:ANONYMOUS",),

@@ -6,7 +6,7 @@ The seeds of a target are valid inputs for the mutator.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +16,7 @@ from coterie.broker.coordinator.result import Record
 from coterie.broker.protocol.connection import Connection, Request
 from coterie.broker.protocol.sasl import Authentication
 from coterie.errors import ApiError, LogCorrupt, MalformedFrame
+from coterie.records import SHARE_GROUP_TYPES
 from coterie.types import ScramCredential, ScramMechanism
 from coterie.wire import messages as m
 from coterie.wire.api import IMPLEMENTED, Api, ApiKey, api_of
@@ -81,8 +82,10 @@ def _others() -> Iterator[Target]:
     )
     yield Target("PLAIN", _plain, [b"\0user\0pencil", b"user\0user\0pencil", b"\0a\0"])
     yield Target("SCRAM", _scram, [_SCRAM_FIRST + b"\n" + _SCRAM_LAST])
-    yield Target("coordinator records", _record, list(_record_seeds()))
-    yield Target("silver rows", silver, list(_record_seeds()))
+    yield Target("coordinator records", _record, list(_record_seeds(TYPES)))
+    # There is no table of share groups.
+    with_table = [key for key in TYPES if key not in SHARE_GROUP_TYPES]
+    yield Target("silver rows", silver, list(_record_seeds(with_table)))
     yield Target("record batches", _batches, list(_batch_seeds()))
     yield Target("segments", segment, list(_batch_seeds()))
     for codec in Codec:
@@ -243,8 +246,8 @@ def _record(data: bytes) -> None:
         raise MalformedFrame(str(error)) from None
 
 
-def _record_seeds() -> Iterator[bytes]:
-    for key_type, value_type in dict.fromkeys(TYPES.values()):
+def _record_seeds(types: Iterable[int]) -> Iterator[bytes]:
+    for key_type, value_type in dict.fromkeys(TYPES[each] for each in types):
         key, value = full(key_type), full(value_type)
         for version in range(value.VERSIONS.high + 1):
             key_bytes, value_bytes = encode_record(Record(key, value, version))

@@ -73,6 +73,13 @@ class AclEnvironment:
         )
         assert self._admin.call(heartbeat, 1).error_code == 0
 
+    def join_share_group(self) -> None:
+        """Join group s, so that it has a live member."""
+        heartbeat = m.ShareGroupHeartbeatRequest(
+            group_id="s", member_id="first", subscribed_topic_names=["t"]
+        )
+        assert self._admin.call(heartbeat, 1).error_code == 0
+
     def grant(self, *granted: Right) -> None:
         """Grant the user exactly these operations; wait until they are in effect."""
         rights = set(granted)
@@ -99,6 +106,8 @@ class AclEnvironment:
             self.make_topics()
         if any(right.name == "c" for right in row.without):
             self.join()
+        if any(right.name == "s" for right in row.without):
+            self.join_share_group()
         self.grant(*rights)
         return row.result(self.call(row.request(self), row.version))
 

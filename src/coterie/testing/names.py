@@ -23,6 +23,8 @@ GROUP_APIS: Final = (
     "TxnOffsetCommit",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupDescribe",
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
 )
 """The APIs that a group's coordinator serves."""
 TRANSACTION_APIS: Final = (

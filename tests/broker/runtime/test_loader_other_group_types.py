@@ -20,7 +20,9 @@ def write(world: World, record_type: int) -> None:
     """Append the group metadata record of a type, at epoch 1."""
     name = GROUP.encode()
     key = struct.pack(">hh", record_type, len(name)) + name
-    value = struct.pack(">hib", 0, 1, 0)  # version, epoch, no tagged fields
+    # Version, epoch, in a share group the hash of its topics, no tagged fields.
+    layout = ">hiqb" if record_type == SHARE_GROUP_METADATA else ">hib"
+    value = struct.pack(layout, *(0, 1, 0, 0)[: len(layout) - 1])
     log_partition = world.partition(GROUP).log_partition
     offset = world.log.bounds(log_partition).next_offset
     record = LogRecord(offset, world.clock(), key, value, ())

@@ -259,7 +259,7 @@ def test_enumerated_values_ignore_case(word: str) -> None:
         ("offsets.topic.segment.bytes", "up to 64 MiB"),
         ("offsets.topic.replication.factor", "no replicas"),
         ("offsets.topic.compression.codec", "not compressed"),
-        ("group.share.session.timeout.ms", "only classic groups and consumer groups"),
+        ("group.streams.session.timeout.ms", "streams groups are not supported"),
     ],
 )
 def test_a_setting_without_effect_is_refused_with_the_reason(

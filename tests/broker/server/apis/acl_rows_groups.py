@@ -115,6 +115,17 @@ OF_MEMBERS = [
         facts=("E7-03", "E27-01"),
     ),
     Row(
+        "ShareGroupHeartbeat",
+        lambda _: m.ShareGroupHeartbeatRequest(
+            group_id="s", member_id="m", member_epoch=5, subscribed_topic_names=["t"]
+        ),
+        lambda response: int(response.error_code),
+        25,
+        {group(READ, "s"): NO_GROUP, topic(DESCRIBE): NO_TOPIC},
+        1,
+        facts=("SG-012",),
+    ),
+    Row(
         "PrepareAssignment",
         lambda _: m.ConsumerGroupPrepareAssignmentRequest(group_id="c", member_id="m"),
         top,
@@ -198,6 +209,21 @@ OF_GROUPS = [
         {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
         1,
         facts=("E16-06", "E16-06a", "E27-03"),
+    ),
+    Row(
+        "ShareGroupDescribe",
+        lambda _: m.ShareGroupDescribeRequest(group_ids=["none", "s"]),
+        lambda response: [
+            (each.group_id, refusal(each.error_code), len(each.members))
+            for each in response.groups
+        ],
+        [("none", 0, 0), ("s", 0, 1)],
+        {
+            group(DESCRIBE, "s"): [("s", NO_GROUP, 0), ("none", 0, 0)],
+            group(DESCRIBE, "none"): [("none", NO_GROUP, 0), ("s", 0, 1)],
+        },
+        1,
+        facts=("SG-027",),
     ),
     Row(
         "ListGroups",

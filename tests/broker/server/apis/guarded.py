@@ -33,6 +33,10 @@ class AuthorizingServer(InProcessServer):
             topic_partitions=[],
         )
         assert self.call(join, 1).error_code == 0
+        share = m.ShareGroupHeartbeatRequest(
+            group_id="s", member_id="first", subscribed_topic_names=["t"]
+        )
+        assert self.call(share, 1).error_code == 0
 
     def grant(self, *rights: Right) -> None:
         """Replace the ACLs of Alice."""
