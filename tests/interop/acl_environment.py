@@ -76,7 +76,7 @@ class AclEnvironment:
     def join_share_group(self) -> None:
         """Join group s, so that it has a live member."""
         heartbeat = m.ShareGroupHeartbeatRequest(
-            group_id="s", member_id="first", subscribed_topic_names=["t"]
+            group_id="s", member_id="first", subscribed_topic_names=["none"]
         )
         assert self._admin.call(heartbeat, 1).error_code == 0
 

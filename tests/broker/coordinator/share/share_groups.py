@@ -73,7 +73,7 @@ class ShareDriver(ShardDriver):
                 return
         raise AssertionError("the group does not settle")
 
-    def describe(self) -> m.DescribedShareGroup:
+    def described(self) -> m.DescribedShareGroup:
         response = self.send(DescribeShareGroup(self.group_id)).response
         assert isinstance(response, m.DescribedShareGroup)
         return response

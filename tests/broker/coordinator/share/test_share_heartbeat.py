@@ -103,7 +103,7 @@ def test_members_describe_only_topics_that_they_may(driver: ShareDriver) -> None
         return False
 
     driver.may_describe = no_topic
-    assert driver.describe().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert driver.described().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_shard_loads_the_log_and_a_snapshot(driver: ShareDriver) -> None:
@@ -126,7 +126,7 @@ def test_a_deleted_topic_leaves_the_assignment_at_the_next_epoch(
     driver.delete_topic("foo")
     assert driver.initialized() == {"bar": [0, 1]}
     assert assigned(driver.beat()) == {"bar": [0, 1]}
-    assert driver.describe().members[0].member_epoch == 4
+    assert driver.described().members[0].member_epoch == 4
 
 
 def test_leaving_cancels_the_session(driver: ShareDriver) -> None:

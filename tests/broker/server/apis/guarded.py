@@ -34,7 +34,7 @@ class AuthorizingServer(InProcessServer):
         )
         assert self.call(join, 1).error_code == 0
         share = m.ShareGroupHeartbeatRequest(
-            group_id="s", member_id="first", subscribed_topic_names=["t"]
+            group_id="s", member_id="first", subscribed_topic_names=["none"]
         )
         assert self.call(share, 1).error_code == 0
 

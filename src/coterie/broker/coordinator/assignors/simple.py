@@ -46,7 +46,7 @@ def assign(spec: GroupSpec) -> Assignment:
         [sorted(subscribed)] if is_uniform else [[each] for each in sorted(subscribed)]
     )
     for topics in parts:
-        _Balance(
+        _Sharing(
             [
                 (topic, partition)
                 for topic in topics
@@ -70,7 +70,7 @@ def _by_topic(partitions: set[_Partition]) -> dict[TopicId, set[int]]:
     return found
 
 
-class _Balance:
+class _Sharing:
     """The assignment of some topics to their subscribers; `run` updates `assigned`."""
 
     def __init__(
@@ -86,6 +86,7 @@ class _Balance:
             for member_id, some in assigned.items()
         }
         count = len(subscribers)
+        assert count, "a topic without a subscriber is not balanced"
         self._sharing = ceil(count / len(partitions)) if partitions else 0
         """The number of members of each partition."""
         # In floating point numbers, as Kafka does.
@@ -121,6 +122,7 @@ class _Balance:
                 self._revoke(partition, member_id)
 
     def _revoke(self, partition: _Partition, member_id: MemberId) -> None:
+        assert partition in self._owned[member_id], partition
         self._owned[member_id].remove(partition)
         self._assigned[member_id].remove(partition)
         self._owners[partition].remove(member_id)

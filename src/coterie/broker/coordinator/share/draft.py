@@ -80,6 +80,7 @@ class ShareDraft(ResultDraft):
 
     def put_metadata(self, member: ShareMember) -> None:
         """Add a member, or change its metadata and subscription (record 10)."""
+        assert member.member_id, "a member has an id"
         self._changed[member.member_id] = member
         self.write(member_record(self.group_id, member))
 
@@ -92,6 +93,7 @@ class ShareDraft(ResultDraft):
 
     def bump(self) -> None:
         """Bump the group epoch (record 11)."""
+        assert self.epoch == self.group.epoch, "a request bumps the epoch once"
         self.epoch += 1
         self.write(epoch_record(self.group_id, self.epoch, self.metadata_hash))
 
@@ -114,6 +116,7 @@ class ShareDraft(ResultDraft):
 
     def put_target_epoch(self, at_ms: int) -> None:
         """Set the epoch and the time of the target (record 12)."""
+        assert self.epoch > self.assignment_epoch, "an epoch has one target"
         self.assignment_epoch = self.epoch
         self.write(target_epoch_record(self.group_id, self.epoch, at_ms))
 
@@ -149,6 +152,7 @@ class ShareDraft(ResultDraft):
     def put_current(self, member: ShareMember) -> None:
         """Change a member's current assignment (record 14)."""
         assert self.has_member(member.member_id), member.member_id
+        assert member.epoch <= self.assignment_epoch, "a member is ahead of the target"
         self._changed[member.member_id] = member
         self.write(current_record(self.group_id, member))
 

@@ -132,6 +132,7 @@ def finish_initialization(
 ) -> Result:
     """Mark the partitions of a request as initialized; after an error as not
     initializing, so that the next heartbeat initializes them again."""
+    assert request.topics, "a request initializes something"
     draft = ShareDraft(group, context)
     states, topics = draft.partitions, topics_of(request)
     initializing = _difference(states.initializing, topics)

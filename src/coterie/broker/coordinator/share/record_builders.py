@@ -58,12 +58,14 @@ def member_record(group_id: GroupId, member: ShareMember) -> Record:
 
 def epoch_record(group_id: GroupId, epoch: int, metadata_hash: int) -> Record:
     """Return record 11: the group epoch and the hash of the topics' metadata."""
+    assert epoch > 0, "a share group has an epoch"
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return Record(ShareGroupMetadataKey(group_id=group_id), value)
 
 
 def target_epoch_record(group_id: GroupId, epoch: int, at_ms: int) -> Record:
     """Return record 12: the epoch and the time of the target assignment."""
+    assert epoch > 0, "a target has an epoch"
     value = ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=at_ms
     )

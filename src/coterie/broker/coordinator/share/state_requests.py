@@ -68,5 +68,6 @@ class ShareStateChanged(NamedTuple):
 
 def request_timer(request: ShareStateRequest, context: Context) -> Timer:
     """Return the timer, due at once, that sends a request to the store."""
+    assert request.topics, "a request changes something"
     key = ("share-state", request.group_id, str(context.ticket))
     return Timer(key, context.now_ms, request)
