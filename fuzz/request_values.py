@@ -193,6 +193,15 @@ _STARTS: Final[dict[str, dict[str, Any]]] = {
         "subscribed_topic_names": ["t0", "t1"],
         "rack_id": None,
     },
+    "ShareFetchRequest": {
+        "member_id": "m",
+        "share_session_epoch": 0,
+        "max_wait_ms": 0,
+        "max_records": 10,
+        "batch_size": 10,
+        "share_acquire_mode": 0,
+        "is_renew_ack": False,
+    },
     "JoinGroupRequest": {
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 200,

@@ -141,6 +141,7 @@ ROWS: Final[Mapping[ApiKey, tuple[Rows, ...]]] = {
     ApiKey.DELETE_GROUPS: (Rows("results", "groups_names", "group_id=*"),),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (Rows("groups", "group_ids", "group_id=*"),),
     ApiKey.SHARE_GROUP_DESCRIBE: (Rows("groups", "group_ids", "group_id=*"),),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (Rows("groups", "groups", "group_id"),),
     ApiKey.CREATE_TOPICS: (_TOPICS,),
     ApiKey.DELETE_TOPICS: (
         Rows("responses", "topics", _TOPIC, versions=Versions(6, VERSION_MAX)),

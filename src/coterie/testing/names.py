@@ -25,6 +25,7 @@ GROUP_APIS: Final = (
     "ConsumerGroupDescribe",
     "ShareGroupHeartbeat",
     "ShareGroupDescribe",
+    "DescribeShareGroupOffsets",
 )
 """The APIs that a group's coordinator serves."""
 TRANSACTION_APIS: Final = (

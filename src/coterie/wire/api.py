@@ -160,6 +160,9 @@ Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: Versions(1, 1),
     ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
+    ApiKey.SHARE_FETCH: Versions(1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
 }
 """APIs of share groups that are served, and not advertised while the server has not all
 that a consumer of a share group needs."""
@@ -173,10 +176,7 @@ IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
-    ApiKey.SHARE_FETCH: Versions(1, 2),
-    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
     ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
 }

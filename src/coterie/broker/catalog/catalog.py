@@ -25,6 +25,8 @@ from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.catalog.topics import (
     OFFSETS_TOPIC_REPLICAS,
     OFFSETS_TOPIC_SEGMENT_BYTES,
+    SHARE_STATE_PARTITIONS,
+    SHARE_STATE_TOPIC,
     NewTopic,
     Topic,
     check_configs,
@@ -123,6 +125,11 @@ class Catalog:
         if self.on_unknown_topic is not None:
             self.on_unknown_topic()
 
+    @property
+    def share_state_topic(self) -> Topic | None:
+        """The topic of the states of share partitions; None before its first use."""
+        return self.topics.get(SHARE_STATE_TOPIC)
+
     def topic_names(self) -> Iterable[TopicName]:
         """Return the names of all topics, internal ones included."""
         return self.topics.keys()
@@ -190,7 +197,7 @@ class Catalog:
         partitions, replicas = resolve_size(
             new, self.settings.num_partitions, self._node_ids
         )
-        if new.name != OFFSETS_TOPIC:
+        if new.name not in {OFFSETS_TOPIC, SHARE_STATE_TOPIC}:
             self._check_partition_total(partitions)
         topic = Topic(new.name, fresh_id, partitions, replicas, configs)
         return Entry(EntryKind.TOPIC, new.name, topic.to_value())
@@ -204,6 +211,21 @@ class Catalog:
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
+                "segment.bytes": str(OFFSETS_TOPIC_SEGMENT_BYTES),
+            },
+        )
+        return self.create_topic(new, fresh_id)
+
+    def create_share_state_topic(self, fresh_id: TopicId) -> Entry:
+        """Return the entry of `__share_group_state`, configured as in Kafka."""
+        new = NewTopic(
+            name=SHARE_STATE_TOPIC,
+            partition_count=SHARE_STATE_PARTITIONS,
+            replication_factor=min(OFFSETS_TOPIC_REPLICAS, len(self._node_ids)),
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "retention.ms": "-1",
                 "segment.bytes": str(OFFSETS_TOPIC_SEGMENT_BYTES),
             },
         )

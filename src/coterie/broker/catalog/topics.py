@@ -22,7 +22,12 @@ OFFSETS_TOPIC_REPLICAS: Final = 3
 """Fewer when there are fewer nodes."""
 OFFSETS_TOPIC_SEGMENT_BYTES: Final = 104_857_600
 """Kafka's default of `offsets.topic.segment.bytes`."""
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+SHARE_STATE_PARTITIONS: Final = 50
+"""Kafka's default of `share.coordinator.state.topic.num.partitions`."""
+INTERNAL_TOPICS: Final = frozenset(
+    {OFFSETS_TOPIC, SHARE_STATE_TOPIC, "__transaction_state"}
+)
 TOPIC_NAME_LENGTH_MAX: Final = 249
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 

@@ -32,6 +32,10 @@ from coterie.broker.runtime.log_cleaner import LogCleaner
 from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import Phase
+from coterie.broker.runtime.share_partitions import SharePartitions
+from coterie.broker.runtime.share_sessions import ShareSessions
+from coterie.broker.runtime.share_state import ShareStates
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
 from coterie.broker.runtime.system import (
     Timekeeping,
@@ -141,6 +145,7 @@ class Assembly:
         self._snapshotter.write_all()
         self._loader.slices.clear()
         broker.runtime.stop()
+        broker.share_partitions.stop()
         broker.flusher.flush()
         broker.flusher.close()
         broker.log.close()
@@ -153,6 +158,7 @@ class Assembly:
         broker.flusher.abandon()
         self._loader.slices.clear()
         broker.runtime.stop()
+        broker.share_partitions.stop()
         broker.flusher.abandon()
         broker.flusher.close()
         broker.log.close()
@@ -194,7 +200,12 @@ def group_server(settings: Settings, cluster_id: str, authorizer: Authorizer) ->
     catalog.watch(TopicChanges(runtime, loop).add)
     secret = secrets.token_bytes()
     return _broker(
-        settings, data, runtime, authorizer, cluster_id=cluster_id, secret=secret
+        settings,
+        data,
+        runtime,
+        authorizer,
+        cluster_id=cluster_id,
+        secret=secret,
     )
 
 
@@ -207,6 +218,9 @@ def _broker(
     cluster_id: str,
     secret: bytes,
 ) -> Broker:
+    share_states = ShareStates(data, Slices(asyncio.get_running_loop()))
+    runtime.share_state = share_states.handle
+    share_partitions = SharePartitions(data, share_states)
     return Broker(
         settings=settings,
         log=data.log,
@@ -221,6 +235,13 @@ def _broker(
             settings.max_incremental_fetch_session_cache_slots,
             settings.max_incremental_fetch_session_cache_partitions,
             random_session_id,
+        ),
+        share_states=share_states,
+        share_partitions=share_partitions,
+        share_sessions=ShareSessions(
+            share_partitions,
+            settings.group_share_max_share_sessions,
+            settings.max_incremental_fetch_session_cache_partitions,
         ),
         quotas=Quotas(settings, data.catalog.client_quotas),
         clock=steady_clock(),

@@ -22,6 +22,9 @@ from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import Phase, partition_for
+from coterie.broker.runtime.share_partitions import SharePartitions
+from coterie.broker.runtime.share_sessions import ShareSessions
+from coterie.broker.runtime.share_state import ShareStates
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.settings import Settings
 from coterie.types import GroupId, SecurityProtocol
@@ -100,6 +103,9 @@ class Broker:
     authorizer: Authorizer
     acls: AclAuthorizer | None
     fetch_sessions: FetchSessions
+    share_states: ShareStates
+    share_partitions: SharePartitions
+    share_sessions: ShareSessions
     quotas: Quotas
     clock: Callable[[], int]
     cluster_id: str

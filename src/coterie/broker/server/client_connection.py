@@ -163,6 +163,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._transport = None
         self._connections.remove(self)
+        self.node.broker.share_sessions.disconnect(self)
         if self._is_closing:
             self._connection.discard()
         else:

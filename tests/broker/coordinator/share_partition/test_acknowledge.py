@@ -83,6 +83,7 @@ def test_each_type_has_its_state() -> None:
     assert partition.start_offset == partition.next_fetch_offset() == 5
 
 
+@pytest.mark.fact("SG-225")
 def test_nothing_is_acquired_or_acknowledged_before_its_state_is_durable() -> None:
     partition = acquired()
     send(partition, (0, 4, [RELEASE]))
@@ -92,17 +93,20 @@ def test_nothing_is_acquired_or_acknowledged_before_its_state_is_durable() -> No
     assert partition.ranges[0].member == ""
 
 
+@pytest.mark.fact("SG-223")
 def test_one_bad_batch_refuses_all_of_the_partition() -> None:
     partition = acquired()
     code = refusal(partition, (0, 4, [ACCEPT]), (4, 5, [ACCEPT]))
     assert code == INVALID_RECORD_STATE
 
 
+@pytest.mark.fact("SG-222")
 def test_records_of_another_member_are_refused() -> None:
     partition = acquired(member="n")
     assert refusal(partition, (0, 0, [ACCEPT])) == INVALID_RECORD_STATE
 
 
+@pytest.mark.fact("SG-222")
 @pytest.mark.parametrize(
     ("first", "last", "code"),
     [
@@ -121,6 +125,7 @@ def test_nothing_can_be_acknowledged_before_anything_was_acquired() -> None:
     assert refusal(SharePartition(0), (0, 0, [ACCEPT])) == INVALID_RECORD_STATE
 
 
+@pytest.mark.fact("SG-222")
 def test_offsets_below_the_start_offset_are_ignored() -> None:
     partition = acquired()
     partition.move_start(8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.broker.coordinator.share_partition.acknowledge import (
     Acknowledgement,
     acknowledge,
@@ -19,6 +21,7 @@ from coterie.broker.coordinator.share_partition.partition import (
 )
 from coterie.broker.coordinator.share_partition.state import (
     ACKNOWLEDGED,
+    ARCHIVING,
     AVAILABLE,
     StateBatch,
 )
@@ -46,11 +49,13 @@ def settle(partition: SharePartition, first: int, last: int, kind: int) -> None:
     partition.written(partition.last_write)
 
 
+@pytest.mark.fact("SG-219")
 def test_the_last_record_batch_is_acquired_whole() -> None:
     partition = SharePartition(0)
     assert fetch(partition, (0, 14), records_max=10) == [(0, 14, 1)]
 
 
+@pytest.mark.fact("SG-219")
 def test_record_limit_acquires_exactly_as_many_and_leaves_the_rest() -> None:
     partition = SharePartition(0)
     read = (0, 14)
@@ -59,11 +64,13 @@ def test_record_limit_acquires_exactly_as_many_and_leaves_the_rest() -> None:
     assert fetch(partition, read, records_max=10, exact=True) == [(10, 14, 1)]
 
 
+@pytest.mark.fact("SG-218")
 def test_batches_are_cut_at_the_record_batch_after_the_batch_size() -> None:
     acquired = fetch(SharePartition(0), (0, 3), (4, 7), (8, 11), (12, 40), batch_size=6)
     assert acquired == [(0, 7, 1), (8, 40, 1)]
 
 
+@pytest.mark.fact("SG-221")
 def test_at_the_limit_of_locks_only_known_records_are_acquired() -> None:
     limits = LIMITS._replace(record_locks_max=10)
     partition = SharePartition(0)
@@ -87,6 +94,7 @@ def test_a_fetch_skips_records_of_other_members() -> None:
     ]
 
 
+@pytest.mark.fact("SG-272")
 def test_offsets_that_were_acquired_before_a_restart_are_delivered_again() -> None:
     partition = SharePartition(0, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
     assert partition.next_fetch_offset() == 0
@@ -120,6 +128,7 @@ def fail(partition: SharePartition, size: int, times: int) -> None:
             settle(partition, first, last, 2)
 
 
+@pytest.mark.fact("SG-288", "SG-290")
 def test_records_that_failed_are_delivered_in_ever_smaller_parts() -> None:
     partition = SharePartition(0)
     fail(partition, 500, 3)
@@ -166,3 +175,8 @@ def test_a_million_records_in_flight_are_few_ranges() -> None:
         fetch(partition, (first, first + 499), limits=limits)
     assert partition.in_flight_count == 1_000_000
     assert len(partition.ranges) == 2_000
+
+
+def test_records_whose_dead_letters_kafka_had_to_write_are_finished() -> None:
+    partition = SharePartition(0, [StateBatch(0, 4, ARCHIVING, 5)])
+    assert partition.start_offset == 5

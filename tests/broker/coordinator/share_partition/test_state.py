@@ -25,6 +25,7 @@ def per_offset(batches: list[StateBatch], start: int) -> dict[int, tuple[int, in
     return states
 
 
+@pytest.mark.fact("SG-335")
 @pytest.mark.parametrize("seed", range(50))
 def test_overlapping_batches_combine_by_offset(seed: int) -> None:
     chance = Random(seed)

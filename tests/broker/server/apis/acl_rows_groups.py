@@ -226,6 +226,76 @@ OF_GROUPS = [
         facts=("SG-027",),
     ),
     Row(
+        "ShareFetch",
+        lambda place: m.ShareFetchRequest(
+            group_id="s",
+            member_id="m",
+            max_records=1,
+            topics=[
+                m.ShareFetchTopic(
+                    topic_id=place.topic_id("t"),
+                    partitions=[m.ShareFetchPartition(partition_index=0)],
+                )
+            ],
+        ),
+        lambda response: (
+            int(response.error_code),
+            [
+                refusal(part.error_code)
+                for topic in response.responses
+                for part in topic.partitions
+            ],
+        ),
+        (0, [0]),
+        {group(READ, "s"): (NO_GROUP, []), topic(READ): (0, [NO_TOPIC])},
+        2,
+        facts=("SG-039", "SG-040"),
+    ),
+    Row(
+        "ShareAcknowledge",
+        lambda _: m.ShareAcknowledgeRequest(
+            group_id="s", member_id="n", share_session_epoch=5
+        ),
+        lambda response: int(response.error_code),
+        122,
+        {group(READ, "s"): NO_GROUP},
+        2,
+        facts=("SG-066",),
+    ),
+    Row(
+        "DescribeShareGroupOffsets",
+        lambda _: m.DescribeShareGroupOffsetsRequest(
+            groups=[
+                m.DescribeShareGroupOffsetsRequestGroup(
+                    group_id="s",
+                    topics=[
+                        m.DescribeShareGroupOffsetsRequestTopic(
+                            topic_name="t", partitions=[0]
+                        )
+                    ],
+                )
+            ]
+        ),
+        lambda response: [
+            (
+                int(each.error_code),
+                [
+                    int(part.error_code)
+                    for topic in each.topics
+                    for part in topic.partitions
+                ],
+            )
+            for each in response.groups
+        ],
+        [(0, [0])],
+        {
+            group(DESCRIBE, "s"): [(NO_GROUP, [])],
+            topic(DESCRIBE): [(0, [NO_TOPIC])],
+        },
+        1,
+        facts=("SG-076",),
+    ),
+    Row(
         "ListGroups",
         lambda _: m.ListGroupsRequest(),
         lambda response: (

@@ -22,6 +22,10 @@ from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.share_partitions import SharePartitions
+from coterie.broker.runtime.share_sessions import ShareSessions
+from coterie.broker.runtime.share_state import ShareStates
+from coterie.broker.runtime.slices import Slices
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker, Counts, Node
@@ -253,6 +257,13 @@ class FakeBroker:
             self.settings.max_incremental_fetch_session_cache_slots,
             self.settings.max_incremental_fetch_session_cache_partitions,
             lambda: next(self._session_ids),
+        )
+        self.share_states = ShareStates(self.data, Slices(self.loop))
+        self.share_partitions = SharePartitions(self.data, self.share_states)
+        self.share_sessions = ShareSessions(
+            self.share_partitions,
+            self.settings.group_share_max_share_sessions,
+            self.settings.max_incremental_fetch_session_cache_partitions,
         )
 
     def restart(self) -> None:

@@ -11,6 +11,7 @@ from coterie.broker.coordinator.share_partition.partition import (
     Range,
     ShareLimits,
     SharePartition,
+    append_joined,
     released_range,
 )
 from coterie.broker.coordinator.share_partition.state import (
@@ -53,35 +54,94 @@ def acknowledge(
     Raises ApiError INVALID_RECORD_STATE for records that the member has not acquired,
     and INVALID_REQUEST for offsets behind the last one that was acquired.
     """
-    before = partition.ranges.copy()
+    runs: list[_Run] = []
+    for each in acknowledgements:
+        _check_bounds(partition, each)
+        runs += _runs(each, partition.start_offset)
+    if not runs:
+        return None
     write = partition.last_write + 1
-    try:
-        for each in acknowledgements:
-            _check_bounds(partition, each)
-            for first, last, kind in _runs(each):
-                _acknowledge_run(
-                    partition,
-                    _Run(max(first, partition.start_offset), last, kind, member, write),
-                    limits,
-                    now_ms,
-                )
-    except ApiError:
-        partition.ranges = before
-        raise
-    update = partition.update_of_write(write)
-    assert partition.last_write == write - 1
-    if not update.batches:
+    change = _Change(member, write, limits, now_ms)
+    ranges = _changed_ranges(partition, runs, change)
+    partition.replace_ranges(ranges)
+    if not change.stored:
         return None
     partition.last_write = write
-    return update
+    return partition.update(change.stored)
 
 
 class _Run(NamedTuple):
+    """Neighbours with the same type."""
+
     first: LogOffset
     last: LogOffset
     kind: int
-    member: MemberId
-    write: int
+
+
+class _Change:
+    """The change of acquired ranges by a request; `stored` are those to store."""
+
+    def __init__(
+        self, member: MemberId, write: int, limits: ShareLimits, now_ms: int
+    ) -> None:
+        self._member = member
+        self._write = write
+        self._limits = limits
+        self._renewed_ms = now_ms + limits.record_lock_duration_ms
+        self.stored: list[Range] = []
+
+    def of(self, each: Range, kind: int) -> Range:
+        """Return a range after its acknowledgement. Raises ApiError."""
+        if each.state != ACQUIRED or each.member != self._member:
+            raise _invalid_state("The records are not acquired by the member.")
+        if kind == RENEW:
+            if not self._limits.can_renew:
+                raise _invalid_state("Renewal of locks is disabled for the group.")
+            return each._replace(deadline_ms=self._renewed_ms)
+        if kind == RELEASE:
+            changed = released_range(each, self._limits)._replace(write=self._write)
+        else:
+            changed = each._replace(
+                state=ACKNOWLEDGED if kind == ACCEPT else ARCHIVED,
+                member="",
+                deadline_ms=0,
+                write=self._write,
+            )
+        append_joined(self.stored, changed)
+        return changed
+
+
+def _changed_ranges(
+    partition: SharePartition, runs: Sequence[_Run], change: _Change
+) -> list[Range]:
+    """Return the ranges after all acknowledgements, in one pass over them."""
+    ranges = partition.ranges
+    at, _ = partition.overlapping(runs[0].first, runs[-1].last)
+    result = ranges[:at]
+    current = ranges[at] if at < len(ranges) else None
+    acknowledged = -1
+    for first, last, kind in runs:
+        if first <= acknowledged:
+            raise _invalid_state("A record is acknowledged twice.")
+        acknowledged = last
+        while current is not None and current.first <= last:
+            if current.last < first:
+                append_joined(result, current)
+            else:
+                if current.first < first:
+                    append_joined(result, current._replace(last=first - 1))
+                    current = current._replace(first=first)
+                inside = current._replace(last=min(current.last, last))
+                append_joined(result, change.of(inside, kind))
+                if current.last > last:
+                    current = current._replace(first=last + 1)
+                    break
+            at += 1
+            current = ranges[at] if at < len(ranges) else None
+    if current is not None:
+        append_joined(result, current)
+        result += ranges[at + 1 :]
+    return result
 
 
 def _check_bounds(partition: SharePartition, batch: Acknowledgement) -> None:
@@ -101,38 +161,16 @@ def _check_bounds(partition: SharePartition, batch: Acknowledgement) -> None:
         )
 
 
-def _runs(batch: Acknowledgement) -> Iterator[tuple[LogOffset, LogOffset, int]]:
-    """Yield the ranges of neighbours with the same type."""
-    if len(batch.types) == 1:
-        yield batch.first_offset, batch.last_offset, batch.types[0]
-        return
-    assert len(batch.types) == batch.last_offset - batch.first_offset + 1
+def _runs(batch: Acknowledgement, start_offset: LogOffset) -> Iterator[_Run]:
+    """Yield the runs of an acknowledgement from the start offset on."""
     first = batch.first_offset
+    size = batch.last_offset - first + 1
+    assert len(batch.types) in {1, size}
     for kind, same in groupby(batch.types):
-        after = first + sum(1 for _ in same)
-        yield first, after - 1, kind
-        first = after
-
-
-def _acknowledge_run(
-    partition: SharePartition, run: _Run, limits: ShareLimits, now_ms: int
-) -> None:
-    if run.last < run.first:
-        return  # below the start offset
-    if run.kind == RENEW and not limits.can_renew:
-        raise _invalid_state("Renewal of acquisition locks is disabled for the group.")
-
-    def changed(each: Range) -> Range:
-        if each.state != ACQUIRED or each.member != run.member:
-            raise _invalid_state("The records are not acquired by the member.")
-        if run.kind == RENEW:
-            return each._replace(deadline_ms=now_ms + limits.record_lock_duration_ms)
-        if run.kind == RELEASE:
-            return released_range(each, limits)._replace(write=run.write)
-        state = ACKNOWLEDGED if run.kind == ACCEPT else ARCHIVED
-        return each._replace(state=state, member="", deadline_ms=0, write=run.write)
-
-    partition.change(run.first, run.last, changed)
+        count = size if len(batch.types) == 1 else sum(1 for _ in same)
+        if first + count > start_offset:
+            yield _Run(max(first, start_offset), first + count - 1, kind)
+        first += count
 
 
 def _invalid_state(message: str) -> ApiError:

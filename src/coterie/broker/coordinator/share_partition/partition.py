@@ -21,6 +21,7 @@ from coterie.broker.coordinator.share_partition.state import (
     ACKNOWLEDGED,
     ACQUIRED,
     ARCHIVED,
+    ARCHIVING,
     AVAILABLE,
     StateBatch,
     StateUpdate,
@@ -29,6 +30,7 @@ from coterie.types import LogOffset, MemberId
 
 UNREAD: Final = -1
 """The batch of offsets that were not read since the share partition was loaded."""
+_FINAL: Final = frozenset({ACKNOWLEDGED, ARCHIVED})
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 
@@ -59,7 +61,7 @@ class Range(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether the records are never delivered again."""
-        return self.state in {ACKNOWLEDGED, ARCHIVED}
+        return self.state in _FINAL
 
 
 class ShareLimits(NamedTuple):
@@ -99,7 +101,8 @@ class SharePartition:
                     batch.first_offset,
                     batch.last_offset,
                     batch.first_offset,
-                    batch.state,
+                    # Dead letters are not written: see docs/differences-from-kafka.md.
+                    ARCHIVED if batch.state == ARCHIVING else batch.state,
                     batch.delivery_count,
                 )
             )
@@ -120,7 +123,11 @@ class SharePartition:
     @property
     def delivery_complete_count(self) -> int:
         """The number of records in flight that are never delivered again (KIP-1226)."""
-        return sum(each.last - each.first + 1 for each in self.ranges if each.is_final)
+        count = 0
+        for each in self.ranges:
+            if each.state in _FINAL:
+                count += each.last - each.first + 1
+        return count
 
     def next_fetch_offset(self) -> LogOffset:
         """Return the first offset that a member can acquire."""
@@ -189,8 +196,8 @@ class SharePartition:
         assert 0 <= write <= self.last_write
         joined: list[Range] = []
         for each in self.ranges:
-            is_pending = each.write > write
-            append_joined(joined, each if is_pending else each._replace(write=0))
+            is_written = 0 < each.write <= write
+            append_joined(joined, each._replace(write=0) if is_written else each)
         self.ranges = joined
         self._may_be_available = True
         self.advance()
@@ -232,6 +239,12 @@ class SharePartition:
             self.start_offset = self.ranges[0].first if self.ranges else after
 
     # Ranges.
+
+    def replace_ranges(self, ranges: list[Range]) -> None:
+        """Replace all ranges by others of the same offsets."""
+        assert len(ranges) >= 1
+        assert ranges[-1].last == self.end_offset
+        self.ranges = ranges
 
     def overlapping(self, first: LogOffset, last: LogOffset) -> tuple[int, int]:
         """Return the indexes, from and before, of ranges with an offset in a range."""
