@@ -316,8 +316,8 @@ def _check_combinations(settings: Settings) -> None:
             f"group.{kind}.session.timeout.ms",
         )
         heartbeat, session = (
-            getattr(settings, NAMES[beat]),
-            getattr(settings, NAMES[limit]),
+            getattr(settings, BROKER_CONFIGS[beat]),
+            getattr(settings, BROKER_CONFIGS[limit]),
         )
         if heartbeat >= session:
             raise SettingError(

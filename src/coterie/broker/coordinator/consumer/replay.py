@@ -246,7 +246,7 @@ def remove_group(state: State, group: ConsumerGroup) -> None:
     """Remove a group with its members."""
     group_id = group.group_id
     for member in group.members.values():
-        state.topic_index.subscribe(group_id, member, None)
+        state.topic_index.subscribe(group_id, member.topic_names, ())
     for resolved in group.regexes.values():
         state.topic_index.replace_regex_topics(group_id, resolved, None)
     del state.consumer_groups[group_id]
