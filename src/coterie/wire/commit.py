@@ -275,11 +275,16 @@ def _read_fields(request: Commit, data: bytes, at: int) -> int:
 
 def _read_topics(request: Commit, data: bytes, at: int, left: int) -> int:
     """Decode the topics; return the position after the request."""
-    layout = request.layout
-    flexible = layout.is_flexible
+    layout, topics = request.layout, request.topics
+    flexible, by_id = layout.is_flexible, layout.by_id
     count, at, left = _elements(data, at, left, flexible)
+    name, topic_id = "", ZERO_UUID
     for _ in range(count):
-        name, topic_id, at = _topic(layout, data, at)
+        if by_id:
+            topic_id = data[at : at + 16]
+            at += 16
+        else:
+            name, at = _string(data, at, flexible)
         rows = _uniform_rows(data, at, left) if flexible else None
         if rows is None:
             row_count, at, left = _elements(data, at, left, flexible)
@@ -290,7 +295,7 @@ def _read_topics(request: Commit, data: bytes, at: int, left: int) -> int:
             row_count = len(rows.partitions)
             at += 2 + row_count * (_ROW_BYTES + len(rows.metadata[0]))
             left -= row_count
-        request.topics.append(CommitTopic(name, topic_id, rows))
+        topics.append(CommitTopic(name, topic_id, rows))
     return _skip_tags(data, at, left)[0] if flexible else at
 
 
@@ -505,6 +510,11 @@ class CommitResponse:
             parts.append(_INT32.pack(self.throttle_time_ms))
         parts.append(write_uvarint(count + 1) if flexible else _INT32.pack(count))
         for name, topic_id, partitions, codes in topics:
+            if not codes and type(partitions) is tuple:
+                # As of nearly every commit: decoded at once, without an error.
+                text = topic_id if layout.by_id else name
+                parts.append(_encode_committed(text, partitions, flexible))
+                continue
             count = len(partitions)
             text = topic_id if layout.by_id else _encode_name(name, flexible)
             parts += (
@@ -538,6 +548,20 @@ def decoded(response: Any, version: int) -> Any:
     if isinstance(response, CommitResponse):
         return response.message()
     return decode(type(response), version, encode(response, version))[0]
+
+
+@lru_cache(maxsize=1_024)
+def _encode_committed(
+    topic: TopicName | TopicId, partitions: tuple[int, ...], flexible: bool
+) -> bytes:
+    """Encode a topic, by name or id, without an error; there are at most 126
+    partitions."""
+    count = len(partitions)
+    text = topic if isinstance(topic, bytes) else _encode_name(topic, flexible)
+    if not flexible:
+        return text + _INT32.pack(count) + _encode_codes(partitions, (), False)
+    codes = _encode_codes(partitions, (), True)
+    return b"".join((text, write_uvarint(count + 1), codes, _NO_TAGS))
 
 
 @lru_cache(maxsize=1_024)

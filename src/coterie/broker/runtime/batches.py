@@ -1,9 +1,9 @@
 """Results as the batches that a shard stages and replays.
 
-The commits of one loop iteration are one batch of their shard, except those of
-transactions. Each adds its records to the staged batch and is replayed at once, as any
-write is; its response waits for the flush like all others. The batch ends with the
-iteration, with a write of another kind, or at `OPEN_BATCH_BYTES`.
+The commits of one flush are one batch of their shard, except those of transactions.
+Each adds its records to the staged batch and is replayed at once, as any write is; its
+response waits for the flush like all others. The batch ends with the flush, with a
+write of another kind, or at `OPEN_BATCH_BYTES`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def result_batch(result: Result, offset: LogOffset, now_ms: int) -> bytes:
     if commit is not None:
         attributes = TRANSACTIONAL if commit.producer.producer_id >= 0 else 0
         batch, _ = batch_of(
-            commit.encode(offset)[0],
+            commit.encode_records(),
             offset,
             commit.record_count,
             now_ms,
@@ -58,7 +58,7 @@ def apply_result(shard: Shard, result: Result, offset: LogOffset, now_ms: int) -
     """Apply the changes of a result and replay its records, as staged at an offset."""
     shard.apply(result)
     if result.commit is not None:
-        shard.replay_commit(result.commit, result.commit.encode(offset)[1])
+        shard.replay_commit(result.commit, result.commit.pack(offset))
     for index, record in enumerate(result.records):
         shard.replay(record, Origin(offset + index, now_ms))
 
@@ -82,16 +82,17 @@ def stage_commit(
     batch = log.open_batch(partition, OPEN_BATCH_BYTES)
     grown = 0
     if batch is not None:
-        records, offsets = commit.encode(batch.base_offset, batch.record_count)
+        records = commit.encode_records(batch.record_count)
+        offset = batch.base_offset + batch.record_count
         grown = len(records)
         if batch.size_bytes + grown > batch_bytes_max:
             batch = log.open_batch(partition, 0)  # it is closed
     if batch is None:
-        records, offsets = commit.encode(log.next_offset(partition))
+        records, offset = commit.encode_records(), log.next_offset(partition)
         grown = HEADER_BYTES + len(records)
         if grown > batch_bytes_max:
             return 0
-    shard.replay_commit(commit, offsets)
+    shard.replay_commit(commit, commit.pack(offset))
     log.append_records(partition, records, commit.record_count, now_ms)
     return grown
 

@@ -304,18 +304,15 @@ class ClientConnection(asyncio.Protocol):
             or token.api_version == RAW_TOKEN
             or isinstance(response, CommitResponse)
         ):
-            self._encode(token, response)
+            try:
+                self._connection.respond(token, response)
+            except Exception:
+                self._fail_to_encode(token)
+                return
+            if not self._is_handling:
+                self._schedule_write()
         else:
             self._run_slices(token, self._encode_in_slices(token, response))
-
-    def _encode(self, token: Request, response: Any) -> None:
-        try:
-            self._connection.respond(token, response)
-        except Exception:
-            self._fail_to_encode(token)
-            return
-        if not self._is_handling:
-            self._schedule_write()
 
     def _encode_in_slices(self, token: Request, response: Any) -> Iterator[None]:
         try:

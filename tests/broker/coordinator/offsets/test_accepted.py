@@ -262,7 +262,7 @@ def test_a_commit_is_a_part_of_its_batch(count: int, first_delta: int) -> None:
     rows = Rows(range(count), positions, [b"\1"] * count, True)
     commit = AcceptedOffsets("s", [TopicRows("u", topic_id("u"), rows)], now_ms)
     alone = decode_records(
-        batch_of(commit.encode(0)[0], 0, count, now_ms)[0],
+        batch_of(commit.encode_records(), 0, count, now_ms)[0],
     )
     earlier = [
         LogRecord(base_offset + at, now_ms, b"key", b"value")
@@ -274,7 +274,8 @@ def test_a_commit_is_a_part_of_its_batch(count: int, first_delta: int) -> None:
     ]
     assert all(decode_record(each.key, each.value) for each in own)
     before = encode_batch(earlier)[HEADER_BYTES:] if earlier else b""
-    records, [(_, packed)] = commit.encode(base_offset, first_delta)
+    records = commit.encode_records(first_delta)
+    [(_, packed)] = commit.pack(base_offset + first_delta)
     batch, header = batch_of(before + records, base_offset, first_delta + count, now_ms)
     assert batch == encode_batch(earlier + own)
     assert header == read_header(batch)

@@ -87,31 +87,23 @@ class AcceptedOffsets:
         for topic in topics:
             self.record_count += len(topic.rows.partitions)
 
-    def encode(
-        self, base_offset: LogOffset, first_delta: int = 0
-    ) -> tuple[bytes, PackedOffsets]:
-        """Return the records, for the batch at `base_offset`, which has `first_delta`
-        records already, and the packed offsets."""
+    def encode_records(self, first_delta: int = 0) -> bytes:
+        """Return the records, for a batch that has `first_delta` records already."""
         records: list[bytes] = []
-        packed: list[tuple[TopicName, dict[int, Packed]]] = []
         delta, expire_ms = first_delta, self.expire_timestamp_ms
         time = _TIME.pack(self.wall_ms)
         for name, topic_id, rows in self.topics:
             key = _key(self.group_id, name)
             if expire_ms == -1:
-                common = COMMON.pack(self.wall_ms, expire_ms, topic_id)
                 end = time + _TOPIC_ID_TAG + topic_id + _NO_HEADERS
                 version = VERSION
             else:
                 # Only this version has an expire timestamp; it has no leader epoch, no
                 # tagged fields and no compact strings.
-                common = COMMON.pack(self.wall_ms, expire_ms, ZERO_UUID)
                 end = time + _TIME.pack(expire_ms) + _NO_HEADERS
                 version = EXPIRING_VERSION
-            offsets: dict[int, Packed] = {}
             for run in (rows,) if rows.is_uniform else _runs(rows):
                 count = len(run.partitions)
-                _add_packed(offsets, run, base_offset + delta, common)
                 deltas = _DELTAS[delta : delta + count]
                 if len(deltas) < count or len(deltas[0]) != len(deltas[-1]):
                     for part, of_part in _parts(run, delta):
@@ -119,8 +111,26 @@ class AcceptedOffsets:
                 else:
                     _add_records(records, run, deltas, version, key, end)
                 delta += count
+        return b"".join(records)
+
+    def pack(self, first_offset: LogOffset) -> PackedOffsets:
+        """Return the packed offsets; `first_offset` is that of the first record."""
+        packed: list[tuple[TopicName, dict[int, Packed]]] = []
+        offset, expire_ms = first_offset, self.expire_timestamp_ms
+        for name, topic_id, rows in self.topics:
+            if expire_ms != -1:
+                topic_id = ZERO_UUID  # noqa: PLW2901 - the records have none
+            common = COMMON.pack(self.wall_ms, expire_ms, topic_id)
+            offsets: dict[int, Packed] = {}
+            if rows.is_uniform:
+                _add_packed(offsets, rows, offset, common)
+                offset += len(rows.partitions)
+            else:
+                for run in _runs(rows):
+                    _add_packed(offsets, run, offset, common)
+                    offset += len(run.partitions)
             packed.append((name, offsets))
-        return b"".join(records), packed
+        return packed
 
 
 @lru_cache(maxsize=4_096)
