@@ -237,6 +237,12 @@ def test_a_connection_that_stays_open_gets_no_further_response(
         assert committed(other, "open") == 7
 
 
+@pytest.mark.parametrize("ms", [-1, float("nan"), float("inf")])
+def test_a_delay_that_no_clock_has_is_refused(kafka: Kafka, ms: int) -> None:
+    with pytest.raises(ValueError, match="is not a delay in milliseconds"):
+        kafka.faults.delay("Fetch", ms)
+
+
 @pytest.mark.parametrize("response", [False, True])
 def test_a_delayed_request_holds_the_ones_behind_it(
     kafka: Kafka, client: WireClient, response: bool

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -80,7 +81,9 @@ class Faults:
         **matching: Unpack[Matching],
     ) -> Fault:
         """Handle requests `ms` later; with `response`, handle them at once and send
-        their responses later."""
+        their responses later. Raises ValueError for a negative delay."""
+        if not 0 <= ms < math.inf:
+            raise ValueError(f"{ms} is not a delay in milliseconds")
         rule = rule_of(api, matching, required=True)
         return self._add(Delay(rule, ms, response=response))
 
