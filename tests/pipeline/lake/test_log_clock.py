@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.pipeline.lake.log_clock import LogClock, current_time_us
+from coterie.pipeline.lake.log_clock import LogClock, current_time_us, first_time_us
 
 DAY_US = 86_400_000_000
 LATE = 10_000
@@ -68,6 +68,27 @@ def test_ranges_give_the_time_of_all_their_records(
     days: tuple[float, ...], expected: float | None, off_clock: int, size: int
 ) -> None:
     assert now(in_ranges(*days, size=size)) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ((), None),
+        ((5,), 5),
+        ((5.2, 5.1, 5.3), 5.1),
+        ((5, 5.1, 0, 5.2), 5),  # a record of a wrong clock
+        ((0, 5, 5.1, 5.2), 5),  # the first one
+        ((35, 5, 5.1, 5.2), 5),
+        ((0, 0.1, 5, 5.1), 0),  # a pause
+    ],
+)
+def test_the_history_begins_with_the_oldest_time_that_two_records_have(
+    days: tuple[float, ...], expected: float | None, size: int
+) -> None:
+    for clock in (clock_of(*days, size=size), in_ranges(*days, size=size)):
+        oldest_us = first_time_us([clock])
+        assert (None if oldest_us is None else oldest_us / DAY_US) == expected
 
 
 def test_the_newest_log_partition_has_the_current_time() -> None:

@@ -25,7 +25,11 @@ from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.delta import folder_of
 from coterie.pipeline.lake.faults import describe_fault
 from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.lake.log_clock import LogClock, current_time_us
+from coterie.pipeline.lake.log_clock import (
+    LogClock,
+    current_time_us,
+    first_time_us,
+)
 from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.lake.writer import TableWriter
@@ -68,7 +72,6 @@ class IngestedFiles(msgspec.Struct, frozen=True):
 
     files: Mapping[str, tuple[DataFile, ...]] = {}
     records: int = 0
-    first_ts: datetime | None = None
     clocks: tuple[LogClock, ...] = ()
     """The times of each range, in the order of the log."""
 
@@ -173,18 +176,15 @@ def _run_on_spark(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[TaskRe
 
 def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
     files: dict[str, tuple[DataFile, ...]] = {}
-    times: list[int] = []
     clocks: list[LogClock] = []
     records = 0
     for report in reports:
         for name, written in report.files.items():
             files[name] = (*files.get(name, ()), *written)
         records += sum(file.rows for file in report.files.get(RECORDS.name, ()))
-        times += [] if report.first_us is None else [report.first_us]
         clocks += report.clocks
-    first = _EPOCH + timedelta(microseconds=min(times)) if times else None
     clocks.sort(key=lambda each: (each.log_partition, each.from_offset))
-    return IngestedFiles(files, records, first, tuple(clocks))
+    return IngestedFiles(files, records, tuple(clocks))
 
 
 def _new_clocks(version: Version, ingested: IngestedFiles) -> dict[int, LogClock]:
@@ -234,18 +234,19 @@ def _next_version(
     ingested: IngestedFiles,
 ) -> Version:
     """Return the version after a step."""
-    now_us = current_time_us(clocks.values())
-    now_ts = None if now_us is None else _EPOCH + timedelta(microseconds=now_us)
-    since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,
         heads=heads,
         moved=step,
         tables=_changed_tables(version, ingested.files, step),
-        as_of_ts=now_ts,
+        as_of_ts=_time_of(current_time_us(clocks.values())),
         clocks=tuple(clocks[partition] for partition in sorted(clocks)),
-        history_from_ts=min(since, default=None),
+        history_from_ts=_time_of(first_time_us(clocks.values())),
     )
+
+
+def _time_of(time_us: int | None) -> datetime | None:
+    return None if time_us is None else _EPOCH + timedelta(microseconds=time_us)
 
 
 # Tasks, run by Spark's workers.
@@ -269,8 +270,6 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
 
     files: Mapping[str, tuple[DataFile, ...]] = {}
     """The written files of each table."""
-    first_us: int | None = None
-    """The oldest `append_ts`, in microseconds since 1970."""
     clocks: tuple[LogClock, ...] = ()
     """The times of each range."""
     error: str | None = None
@@ -319,7 +318,6 @@ class _TaskFiles:
         self._task = task
         self._storage = Storage(task.lake)
         self._writers: dict[str, TableWriter] = {}
-        self._oldest: list[int] = []
         self._wall_us = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
         self._clocks: list[LogClock] = []
 
@@ -340,14 +338,12 @@ class _TaskFiles:
         if name == RECORDS.name:
             times = batch["append_ts"].cast(pa.int64()).drop_null().to_numpy()
             if len(times):
-                self._oldest.append(int(times.min()))
                 self._clocks[-1].add(times, self._wall_us)
 
     def close(self) -> TaskReport:
         """Finish all files."""
         return TaskReport(
             files={name: writer.close() for name, writer in self._writers.items()},
-            first_us=min(self._oldest, default=None),
             clocks=tuple(self._clocks),
         )
 

@@ -39,6 +39,8 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
     wrong: int = 0
     """The number of records whose time the next records or the reading computer's
     clock contradicted."""
+    oldest_us: int | None = None
+    """The oldest time that is within a day of another record's."""
     ahead_us: int | None = None
     """The newest time that the reading computer's clock contradicted."""
 
@@ -61,6 +63,8 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
         first = int(times_us[0]) if self.time_us is None else self.time_us
         if self.doubt_us is None and np.abs(times_us - first).max() <= JUMP_US:
             self.is_single = self.time_us is None and len(times_us) == 1
+            if not self.is_single:
+                self._add_oldest(min(first, int(times_us.min())))
             self.time_us = max(first, int(times_us.max()))
             return
         for each in times_us.tolist():
@@ -74,11 +78,21 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
             (later.doubt_us, True),
         ):
             if time_us is not None:
-                for _ in range(1 if is_single else 2):
+                self._add(time_us)
+                if not is_single:
+                    oldest_us = self.oldest_us
                     self._add(time_us)
+                    self.oldest_us = oldest_us  # the same record does not confirm it
         self.wrong += later.wrong
+        if later.oldest_us is not None:
+            self._add_oldest(later.oldest_us)
         if later.ahead_us is not None:
             self._add_ahead(later.ahead_us)
+
+    def _add_oldest(self, time_us: int) -> None:
+        self.oldest_us = (
+            time_us if self.oldest_us is None else min(self.oldest_us, time_us)
+        )
 
     def _add_ahead(self, time_us: int) -> None:
         self.ahead_us = max(time_us, self.ahead_us or time_us)
@@ -88,6 +102,7 @@ class LogClock(msgspec.Struct, kw_only=True, omit_defaults=True):
             self.time_us = time_us
             return
         if abs(time_us - self.time_us) <= JUMP_US:
+            self._add_oldest(min(self.time_us, time_us))
             self.time_us = max(self.time_us, time_us)
             self.is_single = False
             self._drop_doubt()
@@ -137,3 +152,12 @@ def current_time_us(clocks: Iterable[LogClock]) -> int | None:
         later for earlier, later in pairwise(doubts) if later - earlier <= JUMP_US
     ]
     return max(times)
+
+
+def first_time_us(clocks: Iterable[LogClock]) -> int | None:
+    """Return the time at which the history of a lake begins; None without a record that
+    has a time. A single record may have any time, by a wrong clock."""
+    times = (
+        each.time_us if each.oldest_us is None else each.oldest_us for each in clocks
+    )
+    return min((each for each in times if each is not None), default=None)
