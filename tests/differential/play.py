@@ -31,7 +31,11 @@ _OTHERS_S: Final = 0.006
 
 
 class Found(NamedTuple):
-    """A difference: of which action, in which request, and both responses."""
+    """A difference: in which request, and both responses.
+
+    `at` is the action that was played when it was found: a request may be answered only
+    after others.
+    """
 
     at: int
     step: Step
@@ -52,7 +56,6 @@ class Found(NamedTuple):
 class _Flight:
     """A request in flight on both servers, and the responses so far."""
 
-    at: int
     step: Step
     requests: tuple[Message, Message]
     received: list[Received | None] = field(default_factory=lambda: [None, None])
@@ -82,6 +85,7 @@ class Play:
         self.responses: list[tuple[Step, Any]] = []
         self.steps: list[Step] = []
         self._joins = 0
+        self._at = 0
         self._servers = servers
         self._connections: dict[str, tuple[Connection, Connection]] = {}
         self._flights: dict[str, _Flight] = {}
@@ -96,13 +100,14 @@ class Play:
 
     def play(self, at: int, action: Action) -> None:
         """Play one action; differences are added to `found`."""
+        self._at = at
         if isinstance(action, Wait):
             _pause(action.wait_ms)
             self._collect(None)
         elif isinstance(action, Restart):
             self._restart()
         elif not self.is_busy(action.actor):
-            self._send(at, action)
+            self._send(action)
             self._collect(action)
             if action.settle_ms:
                 _pause(action.settle_ms)
@@ -122,7 +127,7 @@ class Play:
         for server in self._servers:
             wait_until_loaded(server)
 
-    def _send(self, at: int, step: Step) -> None:
+    def _send(self, step: Step) -> None:
         if step.actor not in self._connections:
             kafka, coterie = self._servers
             self._connections[step.actor] = (
@@ -134,7 +139,7 @@ class Play:
         )
         requests = (kafka_request, coterie_request)
         self.steps.append(step)
-        self._flights[step.actor] = _Flight(at, step, requests)
+        self._flights[step.actor] = _Flight(step, requests)
         pair = self._connections[step.actor]
         client_id = self._client_id(step, kafka_request)
         for connection, request in zip(pair, requests, strict=True):
@@ -226,7 +231,7 @@ class Play:
     ) -> None:
         kafka, coterie = responses
         request = flight.requests[0]
-        found = Found(flight.at, flight.step, request, difference, (kafka, coterie))
+        found = Found(self._at, flight.step, request, difference, (kafka, coterie))
         self.found.append(found)
 
 

@@ -97,6 +97,7 @@ def test_a_rejoin_replaces_the_members_metadata(driver: Driver) -> None:
     assert member.rebalance_timeout_ms == 8_000
 
 
+@pytest.mark.bug("KAFKA-20938")
 def test_a_second_join_of_a_member_replaces_its_pending_join(driver: Driver) -> None:
     first = join(driver)
     member_id = next(iter(driver.groups["g"].members))
