@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -16,8 +17,10 @@ from tests.differential.rights import RIGHTS
 from tests.differential.servers import ADMIN
 from tests.differential.steps import Action, Ref, Step, Wait
 
-TIMED_MS: Final = 400
+TIMED_MS: Final = 800
 """Session and rebalance time-outs in sequences with timers."""
+_ALL_PASSED_MS: Final = 4 * TIMED_MS
+"""When a session has passed, the rebalance after it, and its syncs."""
 UNTIMED_MS: Final = 60_000
 _NEWEST: Final = {ApiKey.DELETE_GROUPS: 2}
 """Where Kafka 4.3.1 serves older versions only."""
@@ -69,6 +72,7 @@ class Generator:
         self._chance = chance
         self._cast = Cast.draw(chance)
         self._timeout_ms = TIMED_MS if timers else UNTIMED_MS
+        self._waited_at: float | None = None
         self._begin = list(admin.short_sessions(TIMED_MS)) if timers else []
         self._is_classic = set(self._cast.protocols.values()) == {"classic"}
         # With several topics the choices of `uniform` depend on hashes of their ids.
@@ -80,8 +84,8 @@ class Generator:
         chance = self._chance
         if self._begin:
             return self._begin.pop()
-        if self._timeout_ms == TIMED_MS and chance.random() < 0.06:
-            return Wait(6 * TIMED_MS)
+        if self._timeout_ms == TIMED_MS and self._is_wait_due():
+            return Wait(_ALL_PASSED_MS)
         free = [each for each in self._cast.groups if not play.is_busy(each)]
         if not free:
             return Wait(30)
@@ -97,6 +101,18 @@ class Generator:
         )
         step = replace(self._source(actor)(draw), user=self._cast.user)
         return twisted(step, chance) if chance.random() < _TWISTED else step
+
+    def _is_wait_due(self) -> bool:
+        """Return whether all time-outs are to pass: by chance, and before one passes on
+        one of the servers earlier than on the other."""
+        now = time.monotonic()
+        if self._waited_at is None:
+            self._waited_at = now
+        is_due = now - self._waited_at > TIMED_MS / 2000
+        if is_due or self._chance.random() < 0.06:
+            self._waited_at = None
+            return True
+        return False
 
     def _source(self, actor: str) -> Callable[[Draw], Step]:
         member = {"consumer": consumer.draw, "classic": classic.draw}

@@ -58,7 +58,8 @@ class Known(NamedTuple):
 
 KNOWN: Final[tuple[Known, ...]] = (
     Known(
-        "DescribeGroups or ConsumerGroupDescribe names a group twice",
+        "DescribeGroups, ConsumerGroupDescribe or DescribeConfigs names a group or "
+        "resource twice",
         "described each time",
         "described once",
         "A small request could make a response of any size.",

@@ -54,6 +54,12 @@ def _codes(found: Found) -> tuple[Any, Any] | None:
 
 def is_repeated(found: Found, _: Sequence[Step]) -> bool:
     """Return whether Kafka's list has a group twice, and nothing else is longer."""
+    if found.step.api is ApiKey.DESCRIBE_CONFIGS:
+        resources = found.request.resources
+        named = [(each.resource_type, each.resource_name) for each in resources]
+        counts = [len(each) for each in found.difference[1:]]
+        is_results = found.difference.path == ".results"
+        return is_results and counts == [len(named), len(set(named))]
     if found.step.api is ApiKey.DESCRIBE_GROUPS:
         names = found.request.groups
     elif found.step.api is ApiKey.CONSUMER_GROUP_DESCRIBE:
@@ -193,7 +199,7 @@ def is_upgrade(found: Found, steps: Sequence[Step]) -> bool:
     codes = _codes(found) or (0, 0)
     is_epoch = found.difference.kind == ".member_epoch"
     return codes[0] == ErrorCode.UNKNOWN_SERVER_ERROR or (
-        is_epoch and 0 < kafka < coterie
+        is_epoch and coterie == kafka + 1 > 1
     )
 
 
