@@ -15,7 +15,8 @@ _TOPICS_SETTLE_MS = 150
 _CONFIGS = {
     "consumer.session.timeout.ms": ("60000", "50000", "1", "x", None),
     "consumer.heartbeat.interval.ms": ("5000", "4000", "1", ""),
-    "share.session.timeout.ms": ("45000", "1"),
+    "share.session.timeout.ms": ("60000", "45000", "1", "x", None),
+    "share.heartbeat.interval.ms": ("5000", "1", ""),
     "streams.num.standby.replicas": ("0", "99"),
     "none": ("1",),
 }
@@ -38,6 +39,7 @@ def probes() -> list[Step]:
     return [
         Step("admin", m.DescribeGroupsRequest(groups=groups), 6),
         Step("admin", m.ConsumerGroupDescribeRequest(group_ids=groups), 1),
+        Step("admin", m.ShareGroupDescribeRequest(group_ids=groups), 1),
         Step("admin", m.ListGroupsRequest(states_filter=[], types_filter=[]), 5),
     ]
 
@@ -47,6 +49,8 @@ def short_sessions(timeout_ms: int) -> list[Step]:
     values = {
         "consumer.session.timeout.ms": timeout_ms,
         "consumer.heartbeat.interval.ms": timeout_ms // 4,
+        "share.session.timeout.ms": timeout_ms,
+        "share.heartbeat.interval.ms": timeout_ms // 4,
     }
     return [
         Step(
@@ -106,6 +110,7 @@ def _list(draw: Draw) -> Any:
         ["consumer"],
         ["Classic"],
         ["consumer", "classic"],
+        ["Share"],
         ["x"],
     )
     return m.ListGroupsRequest(

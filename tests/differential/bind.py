@@ -22,6 +22,9 @@ def bind(
         case ApiKey.CONSUMER_GROUP_HEARTBEAT:
             if response.error_code == ErrorCode.NONE:
                 _bind_heartbeat(bindings, actor, response)
+        case ApiKey.SHARE_GROUP_HEARTBEAT:
+            if response.error_code == ErrorCode.NONE:
+                bindings.bind("epoch", actor, max(response.member_epoch, 0))
         case ApiKey.INIT_PRODUCER_ID | ApiKey.END_TXN:
             if response.error_code == ErrorCode.NONE and response.producer_id >= 0:
                 bindings.bind("producer", actor, response.producer_id)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from coterie.wire import messages as m
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.schema import Message, Struct
-from tests.differential import admin, classic, consumer, offsets
+from tests.differential import admin, classic, consumer, offsets, share
 from tests.differential.play import Play
 from tests.differential.rights import RIGHTS
 from tests.differential.servers import ADMIN
@@ -46,8 +46,8 @@ class Cast:
 
     @classmethod
     def draw(cls, chance: Random) -> Cast:
-        """Draw two to five actors in one or two groups, often of both protocols."""
-        kind = chance.choice(("consumer", "classic", "both", "both"))
+        """Draw one to five actors in one or two groups, often of two protocols."""
+        kind = chance.choice(("consumer", "classic", "both", "both", "share"))
         actors = [
             f"a{number}" for number in range(1, chance.choice((1, 2, 2, 3, 4, 5)) + 1)
         ]
@@ -56,6 +56,9 @@ class Cast:
             each: chance.choice(("consumer", "classic")) if kind == "both" else kind
             for each in actors
         }
+        if kind == "share" and chance.random() < 0.3:
+            # No group becomes one of another type: members of the others are refused.
+            protocols[chance.choice(actors)] = chance.choice(("consumer", "classic"))
         assignors = {
             # With members of both protocols the choices of `uniform` depend on hashes.
             each: "uniform" if kind == "consumer" and chance.random() < 0.5 else "range"
@@ -91,7 +94,11 @@ class Generator:
             return Wait(30)
         actor = chance.choice(free)
         group = self._cast.groups[actor]
-        can_change = self._cast.assignors[group] == "range" and not self._is_classic
+        can_change = (
+            self._cast.assignors[group] == "range"
+            and not self._is_classic
+            and "share" not in self._cast.protocols.values()
+        )
         if can_change and chance.random() < 0.03:
             # A process of the other protocol takes the place of this one.
             is_classic = self._cast.protocols[actor] == "classic"
@@ -115,7 +122,11 @@ class Generator:
         return False
 
     def _source(self, actor: str) -> Callable[[Draw], Step]:
-        member = {"consumer": consumer.draw, "classic": classic.draw}
+        member = {
+            "consumer": consumer.draw,
+            "classic": classic.draw,
+            "share": share.draw,
+        }
         return self._chance.choices(
             (member[self._cast.protocols[actor]], offsets.draw, admin.draw),
             (7, 2, 2),

@@ -62,7 +62,10 @@ def is_repeated(found: Found, _: Sequence[Step]) -> bool:
         return is_results and counts == [len(named), len(set(named))]
     if found.step.api is ApiKey.DESCRIBE_GROUPS:
         names = found.request.groups
-    elif found.step.api is ApiKey.CONSUMER_GROUP_DESCRIBE:
+    elif found.step.api in {
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+    }:
         names = found.request.group_ids
     else:
         return False

@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from coterie.wire import messages as m
+from tests.broker.server.harness import WireClient
 from tests.differential.admin import probes
 from tests.differential.generate import Generator
 from tests.differential.known import Known, known
@@ -17,6 +18,7 @@ from tests.differential.play import Found, Play
 from tests.differential.rights import grant
 from tests.differential.servers import Server, client_of
 from tests.differential.steps import Action, Restart
+from tests.support.waiting import eventually
 
 TOPICS: Final = {"t1": 4, "t2": 3, "t3": 1}
 _ACTIONS_MAX: Final = 40
@@ -180,6 +182,27 @@ class Run:
                 yield from one.lines()
 
 
+def _assign_share(client: WireClient) -> None:
+    """Let a share group get its first partition: Kafka creates an internal topic."""
+    epoch = 0
+
+    def is_assigned() -> bool:
+        nonlocal epoch
+        topics = ["t3"] if epoch == 0 else None
+        request = m.ShareGroupHeartbeatRequest(
+            group_id="first-share-group",
+            member_id="m",
+            member_epoch=epoch,
+            subscribed_topic_names=topics,
+        )
+        response = client.call(request, 1)
+        assert response.error_code == 0, response
+        epoch = response.member_epoch
+        return bool(response.assignment and response.assignment.topic_partitions)
+
+    eventually(is_assigned, expected="an assigned share partition")
+
+
 def _created(
     servers: tuple[Server, Server],
 ) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
@@ -201,4 +224,5 @@ def _created(
             for topic in made:
                 assert topic.error_code == 0, topic
                 ids[topic.name].append(topic.topic_id)
+            _assign_share(client)
     yield from ((each, (kafka, coterie)) for each, (kafka, coterie) in ids.items())

@@ -35,6 +35,12 @@ SETTINGS: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignors": "range,uniform",
     "group.consumer.max.size": "4",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "4000",
+    "group.share.min.session.timeout.ms": "300",
+    "group.share.session.timeout.ms": "60000",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.max.size": "4",
     "group.max.size": "4",
 }
 """Those of both servers: no delays, so that an answer depends on requests alone."""

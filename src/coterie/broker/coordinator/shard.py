@@ -97,6 +97,7 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Context, Origin, Record, Result
 from coterie.broker.coordinator.share import heartbeat as share_heartbeat
 from coterie.broker.coordinator.share import replay as share_replay
+from coterie.broker.coordinator.share import start_offsets
 from coterie.broker.coordinator.share.admin import (
     DescribeShareGroup,
     describe_share_group,
@@ -161,6 +162,8 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     # The share protocol.
     m.ShareGroupHeartbeatRequest: share_heartbeat.handle,
     ShareStateChanged: handle_state_changed,
+    m.AlterShareGroupOffsetsRequest: start_offsets.alter_offsets,
+    m.DeleteShareGroupOffsetsRequest: start_offsets.delete_offsets,
     # Offsets.
     Commit: handle_commit,
     FetchOffsets: fetch_offsets,
@@ -201,6 +204,8 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     DescribeGroup: refuse_describe_group,
     DescribeConsumerGroup: refuse_describe_consumer_group,
     DescribeShareGroup: refuse_describe_share_group,
+    m.AlterShareGroupOffsetsRequest: start_offsets.refuse_alter,
+    m.DeleteShareGroupOffsetsRequest: start_offsets.refuse_delete,
     m.ListGroupsRequest: refuse_list_groups,
     DeleteGroup: refuse_delete_group,
 }
@@ -232,6 +237,8 @@ _CHECKS: Final[Mapping[type, Callable[[Any, Context], None]]] = {
     m.LeaveGroupRequest: _check_group_id,
     m.ConsumerGroupHeartbeatRequest: _check_consumer_heartbeat,
     m.ShareGroupHeartbeatRequest: share_heartbeat.check_heartbeat,
+    m.AlterShareGroupOffsetsRequest: start_offsets.check_group_id,
+    m.DeleteShareGroupOffsetsRequest: start_offsets.check_group_id,
     m.OffsetDeleteRequest: _check_group_id,
 }
 """The checks of a request's own fields, by the class of the request.

@@ -26,6 +26,11 @@ from coterie.broker.coordinator.share.record_builders import (
     group_tombstones,
     partitions_record,
 )
+from coterie.broker.coordinator.share.start_offsets import (
+    alteration_response,
+    check_empty,
+    deletion_response,
+)
 from coterie.broker.coordinator.share.state_requests import (
     NO_TICKET,
     DeleteShareState,
@@ -38,6 +43,7 @@ from coterie.errors import ApiError
 from coterie.types import GroupId
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Struct
 
 ASSIGNOR: Final = "simple"
 
@@ -145,12 +151,6 @@ def delete_share_group(group: ShareGroup, context: Context) -> Result:
     return draft.result()
 
 
-def check_empty(group: ShareGroup) -> None:
-    """Raise ApiError NON_EMPTY_GROUP for a group with members."""
-    if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-
-
 def handle_state_changed(
     state: State, event: ShareStateChanged, context: Context
 ) -> Result:
@@ -168,8 +168,13 @@ def handle_state_changed(
         result, code = _finish_deletion(group, request)
     if request.ticket == NO_TICKET:
         return result
-    assert isinstance(request, DeleteShareState), request
-    response = m.DeletableGroupResult(group_id=request.group_id, error_code=code)
+    response: Struct
+    if isinstance(request, InitializeShareState):
+        response = alteration_response(request, code)
+    elif request.deletes_group:
+        response = m.DeletableGroupResult(group_id=request.group_id, error_code=code)
+    else:
+        response = deletion_response(request, code)
     return result._replace(replies=(Reply(request.ticket, response),))
 
 

@@ -47,16 +47,6 @@ def initialize_partitions(draft: ShareDraft) -> None:
         return
     states = draft.partitions
     known = states.initialized.keys() | states.initializing.keys()
-    draft.put_partitions(
-        states._replace(
-            initializing=_union(states.initializing, new),
-            deleting={
-                topic: name
-                for topic, name in states.deleting.items()
-                if topic not in new
-            },
-        )
-    )
     request = InitializeShareState(
         draft.group_id,
         draft.epoch,
@@ -70,7 +60,23 @@ def initialize_partitions(draft: ShareDraft) -> None:
             for topic_id, topic in sorted(new.items())
         ),
     )
+    draft.put_partitions(initializing(states, request))
     draft.set(request_timer(request, draft.context))
+
+
+def initializing(
+    states: PartitionStates, request: InitializeShareState
+) -> PartitionStates:
+    """Return the states while a request is under way."""
+    topics = topics_of(request)
+    return states._replace(
+        initializing=_union(states.initializing, topics),
+        deleting={
+            topic_id: name
+            for topic_id, name in states.deleting.items()
+            if topic_id not in topics
+        },
+    )
 
 
 def _missing(draft: ShareDraft) -> dict[TopicId, ShareTopic]:

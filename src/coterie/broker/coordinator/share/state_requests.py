@@ -46,13 +46,14 @@ class DeleteShareState(NamedTuple):
     """The deletion of the state of share partitions.
 
     With `deletes_group` the group is deleted afterwards, otherwise only the topics are
-    removed from it.
+    removed from it. `refused` are the topics of the same request that have no state.
     """
 
     group_id: GroupId
     topics: tuple[SharePartitions, ...]
     deletes_group: bool
     ticket: Ticket = NO_TICKET
+    refused: tuple[SharePartitions, ...] = ()
 
 
 ShareStateRequest: TypeAlias = InitializeShareState | DeleteShareState
