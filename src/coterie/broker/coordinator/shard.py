@@ -112,6 +112,7 @@ from coterie.types import GroupId, LogOffset, ProducerId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.commit import Commit, Response
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Message
 
 _Handler: TypeAlias = Callable[[State, Any, Context], Result]
 _Refuser: TypeAlias = Callable[[Any, Context, ErrorCode, str | None], Response]
@@ -312,6 +313,8 @@ class Shard:
         if known and origin.log_offset < known.get(group_id, 0):
             return
         assert origin.producer_id < 0, "only offsets are part of transactions"
+        if value is not None:
+            self._remove_other_types(key, group_id)
         if isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self._replay_classic(record, key, value)
@@ -321,16 +324,28 @@ class Shard:
             consumer_replay.replay(self.state, record)
         self.changed.add(group_id)
 
+    def _remove_other_types(self, key: Message, group_id: GroupId) -> None:
+        """Remove a consumer group or share group that a record of another type follows.
+
+        Its tombstones are missing: the log was compacted while it was read.
+        """
+        state = self.state
+        of_share_group = isinstance(key, share_replay.SHARE_GROUP_KEYS)
+        consumer_group = state.consumer_groups.get(group_id)
+        if consumer_group is not None and (
+            of_share_group or isinstance(key, GroupMetadataKey)
+        ):
+            assert state.is_loading, group_id
+            consumer_replay.remove_group(state, consumer_group)
+        share_group = state.share_groups.get(group_id)
+        if share_group is not None and not of_share_group:
+            assert state.is_loading, group_id
+            share_replay.remove_group(state, share_group)
+
     def _replay_classic(
         self, record: Record, key: GroupMetadataKey, value: GroupMetadataValue | None
     ) -> None:
         state = self.state
-        consumer_group = state.consumer_groups.get(key.group)
-        if value is not None and consumer_group is not None:
-            # Its tombstones are missing: the log was compacted while it was read.
-            assert state.is_loading, key.group
-            consumer_replay.remove_group(state, consumer_group)
-        assert value is None or key.group not in state.share_groups, key.group
         group_metadata.replay(state, key, value)
         if value is not None:
             state.group_records[key.group] = record
