@@ -163,6 +163,8 @@ UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.SHARE_FETCH: Versions(1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
 }
 """APIs of share groups that are served, and not advertised while the server has not all
 that a consumer of a share group needs."""
@@ -177,8 +179,6 @@ IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
     ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
 }
 """APIs that the admin client sends to other brokers; the server refuses them as unknown
 and does not advertise them."""

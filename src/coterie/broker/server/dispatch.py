@@ -91,6 +91,8 @@ _HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.SHARE_FETCH: share_fetch.share_fetch,
         ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge.share_acknowledge,
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.describe_share_group_offsets,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_offsets.alter_share_group_offsets,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_offsets.delete_share_group_offsets,
         ApiKey.SHARE_GROUP_DESCRIBE: share_groups.describe_share_groups,
         ApiKey.LIST_CONFIG_RESOURCES: describe_configs.list_config_resources,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,

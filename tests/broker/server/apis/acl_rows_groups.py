@@ -296,6 +296,39 @@ OF_GROUPS = [
         facts=("SG-076",),
     ),
     Row(
+        "AlterShareGroupOffsets",
+        lambda _: m.AlterShareGroupOffsetsRequest(
+            group_id="altered",
+            topics=[
+                m.AlterShareGroupOffsetsRequestTopic(
+                    topic_name="t",
+                    partitions=[
+                        m.AlterShareGroupOffsetsRequestPartition(partition_index=0)
+                    ],
+                )
+            ],
+        ),
+        lambda response: (
+            top(response),
+            [each.partitions[0].error_code for each in response.responses],
+        ),
+        (0, [0]),
+        {group(READ, "altered"): (NO_GROUP, []), topic(READ): (0, [NO_TOPIC])},
+        0,
+        facts=("SG-081",),
+    ),
+    Row(
+        "DeleteShareGroupOffsets",
+        lambda _: m.DeleteShareGroupOffsetsRequest(
+            group_id="s", topics=[m.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
+        ),
+        lambda response: int(response.error_code),
+        68,
+        {group(DELETE, "s"): NO_GROUP},
+        0,
+        facts=("SG-086",),
+    ),
+    Row(
         "ListGroups",
         lambda _: m.ListGroupsRequest(),
         lambda response: (

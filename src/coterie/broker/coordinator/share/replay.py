@@ -156,13 +156,7 @@ def _replay_tombstone(state: State, group: ShareGroup, key: Message) -> None:
         case ShareGroupTargetAssignmentMemberKey():
             group.put_target(key.member_id, None)
         case ShareGroupMemberMetadataKey(member_id=member_id):
-            if (member := group.members.get(member_id)) is not None:
-                if not state.is_loading:
-                    assert member.epoch == LEAVE_EPOCH, f"{member_id} has an assignment"
-                    assert member_id not in group.targets, f"{member_id} has a target"
-                group.put_target(member_id, None)
-                group.remove_member(member_id)
-                state.topic_index.subscribe(group.group_id, member.topic_names, ())
+            _remove_member(state, group, member_id)
         case ShareGroupTargetAssignmentMetadataKey():
             assert not group.targets or state.is_loading, (
                 f"{group.group_id} has targets"
@@ -182,6 +176,18 @@ def _replay_tombstone(state: State, group: ShareGroup, key: Message) -> None:
             remove_group(state, group)
             if state.offsets.has(group.group_id):
                 state.ensure_group(group.group_id)
+
+
+def _remove_member(state: State, group: ShareGroup, member_id: MemberId) -> None:
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    if not state.is_loading:
+        assert member.epoch == LEAVE_EPOCH, f"{member_id} has an assignment"
+        assert member_id not in group.targets, f"{member_id} has a target"
+    group.put_target(member_id, None)
+    group.remove_member(member_id)
+    state.topic_index.subscribe(group.group_id, member.topic_names, ())
 
 
 def remove_group(state: State, group: ShareGroup) -> None:

@@ -1,8 +1,8 @@
 """AlterShareGroupOffsets, key 91, and DeleteShareGroupOffsets, key 92 (KIP-932).
 
 Both change the state of share partitions, and are only for groups without members. The
-response waits for the store. The server sends what the principal may change and what
-exists; it adds the rest of the response.
+response waits for the store. The server sends what the principal may change and, to
+alter, what exists; it adds the rest of the response.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from coterie.types import TopicId, TopicName
 from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
+NO_TOPIC: Final = "This server does not host this topic-partition."
 NO_OFFSETS: Final = "There is no offset information to delete."
 
 
@@ -105,15 +106,15 @@ def delete_offsets(
     check_empty(group)
     states = group.partitions or NO_PARTITIONS
     wanted: dict[TopicId, TopicName] = {}
-    refused: list[SharePartitions] = []
+    refused: list[tuple[TopicName, str]] = []
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):
         topic_id = context.environment.topics.topic_id(name)
         if topic_id is None:
-            continue
-        if topic_id in states.initialized or topic_id in states.deleting:
+            refused.append((name, NO_TOPIC))
+        elif topic_id in states.initialized or topic_id in states.deleting:
             wanted[topic_id] = name
         else:
-            refused.append(SharePartitions(topic_id, name, ()))
+            refused.append((name, NO_OFFSETS))
     topics = tuple(
         each
         for each in deletable_partitions(group, context.environment.topics)
@@ -173,12 +174,11 @@ def deletion_response(
         responses=[
             *(
                 m.DeleteShareGroupOffsetsResponseTopic(
-                    topic_name=each.topic_name,
-                    topic_id=each.topic_id,
+                    topic_name=name,
                     error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    error_message=NO_OFFSETS,
+                    error_message=reason,
                 )
-                for each in request.refused
+                for name, reason in request.refused
             ),
             *(
                 m.DeleteShareGroupOffsetsResponseTopic(

@@ -46,14 +46,15 @@ class DeleteShareState(NamedTuple):
     """The deletion of the state of share partitions.
 
     With `deletes_group` the group is deleted afterwards, otherwise only the topics are
-    removed from it. `refused` are the topics of the same request that have no state.
+    removed from it. `refused` are the topics of the same request that cannot be
+    deleted, each with the reason.
     """
 
     group_id: GroupId
     topics: tuple[SharePartitions, ...]
     deletes_group: bool
     ticket: Ticket = NO_TICKET
-    refused: tuple[SharePartitions, ...] = ()
+    refused: tuple[tuple[TopicName, str], ...] = ()
 
 
 ShareStateRequest: TypeAlias = InitializeShareState | DeleteShareState

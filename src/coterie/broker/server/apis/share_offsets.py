@@ -1,13 +1,19 @@
-"""The start offsets of share groups: DescribeShareGroupOffsets (90)."""
+"""The start offsets of share groups: DescribeShareGroupOffsets (90),
+AlterShareGroupOffsets (91) and DeleteShareGroupOffsets (92)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coterie.auth.acl import Operation
+from coterie.broker.coordinator.share.start_offsets import NO_TOPIC
 from coterie.broker.coordinator.share_partition.state import ShareKey
-from coterie.broker.server.apis.routing import ResponseCollector
-from coterie.broker.server.call import Call
+from coterie.broker.server.apis.routing import (
+    ResponseCollector,
+    respond_with_error,
+    submit_to_coordinator,
+)
+from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicName
 from coterie.wire import messages as m
@@ -15,6 +21,7 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import ZERO_UUID
 
 _NO_OFFSET = -1
+_NO_RIGHT = "Topic authorization failed."
 
 
 def describe_share_group_offsets(call: Call) -> None:
@@ -137,3 +144,101 @@ def _fill(
     if source is not None and state.start_offset >= 0 <= complete:
         end = source.bounds().flushed_offset
         part.lag = end - state.start_offset - complete
+
+
+@in_slices
+def alter_share_group_offsets(call: Call) -> Iterator[None]:
+    """Set start offsets of an empty group. Requires READ on the group and on each
+    topic."""
+    request: m.AlterShareGroupOffsetsRequest = call.request
+    if not call.authorize_group(Operation.READ, request.group_id):
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    known = m.AlterShareGroupOffsetsRequest(group_id=request.group_id, topics=[])
+    refused: list[m.AlterShareGroupOffsetsResponseTopic] = []
+    for topic in request.topics:
+        yield
+        good, bad = _alterable(call, topic)
+        if good:
+            known.topics.append(
+                m.AlterShareGroupOffsetsRequestTopic(
+                    topic_name=topic.topic_name, partitions=good
+                )
+            )
+        if bad.partitions:
+            refused.append(bad)
+
+    def done(response: m.AlterShareGroupOffsetsResponse) -> None:
+        if not response.error_code:
+            topics = {topic.topic_name: topic for topic in response.responses}
+            for bad in refused:
+                topic = topics.setdefault(bad.topic_name, bad)
+                if topic is not bad:
+                    topic.partitions += bad.partitions
+            response.responses = [*topics.values()]
+        call.respond(response)
+
+    submit_to_coordinator(call, request.group_id, known, done)
+
+
+def _alterable(
+    call: Call, topic: m.AlterShareGroupOffsetsRequestTopic
+) -> tuple[
+    list[m.AlterShareGroupOffsetsRequestPartition],
+    m.AlterShareGroupOffsetsResponseTopic,
+]:
+    """Return the partitions of a topic that can be altered, and the others with their
+    errors."""
+    name, catalog = topic.topic_name, call.node.broker.catalog
+    code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_TOPIC
+    topic_id, count = catalog.topic_id(name), catalog.partition_count(name) or 0
+    if not call.authorize_topic(Operation.READ, name):
+        code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_RIGHT
+        topic_id, count = None, 0
+    good: list[m.AlterShareGroupOffsetsRequestPartition] = []
+    bad = m.AlterShareGroupOffsetsResponseTopic(
+        topic_name=name, topic_id=topic_id or ZERO_UUID
+    )
+    for each in topic.partitions:
+        if 0 <= each.partition_index < count:
+            good.append(each)
+        else:
+            bad.partitions.append(
+                m.AlterShareGroupOffsetsResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=code,
+                    error_message=message,
+                )
+            )
+    return good, bad
+
+
+@in_slices
+def delete_share_group_offsets(call: Call) -> Iterator[None]:
+    """Delete the start offsets of topics in an empty group. Requires DELETE on the
+    group, and READ on each topic."""
+    request: m.DeleteShareGroupOffsetsRequest = call.request
+    if not call.authorize_group(Operation.DELETE, request.group_id):
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    known = m.DeleteShareGroupOffsetsRequest(group_id=request.group_id, topics=[])
+    refused: list[m.DeleteShareGroupOffsetsResponseTopic] = []
+    for topic in request.topics:
+        yield
+        if call.authorize_topic(Operation.READ, topic.topic_name):
+            known.topics.append(topic)
+        else:
+            refused.append(
+                m.DeleteShareGroupOffsetsResponseTopic(
+                    topic_name=topic.topic_name,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message=_NO_RIGHT,
+                )
+            )
+
+    def done(response: m.DeleteShareGroupOffsetsResponse) -> None:
+        if not response.error_code:
+            response.responses += refused
+        call.respond(response)
+
+    submit_to_coordinator(call, request.group_id, known, done)
