@@ -210,7 +210,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "FindCoordinator for a share group",
         "a node, or 15",
         "42",
-        "There are no share groups.",
+        "One process has the state of all share partitions: nothing sends this "
+        "request.",
     ),
     Known(
         "DeleteGroups v3 (KIP-1331)",
