@@ -156,6 +156,7 @@ class FakeServer:
                 client_quotas=quotas,
             ),
             quotas=Quotas(Settings(), quotas),
+            share_sessions=SimpleNamespace(disconnect=none),
             clock=lambda: 0,
             data=SimpleNamespace(clock=lambda: 0),
             counts=Counts(),
