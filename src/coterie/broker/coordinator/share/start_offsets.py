@@ -142,7 +142,7 @@ def check_group_id(
 ) -> None:
     """Raise ApiError INVALID_GROUP_ID for the empty id."""
     if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
 
 
 def alteration_response(
