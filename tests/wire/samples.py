@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
-from coterie.wire.api import ADVERTISED, CLIENT_ONLY, UNADVERTISED, api_of
+from coterie.wire.api import ADVERTISED, CLIENT_ONLY, api_of
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import PRIVATE_TAG, Field, Message, Struct
 
@@ -41,7 +41,7 @@ CODES: Final = [
 
 def served() -> Iterator[tuple[type[Message], int]]:
     """Yield every message with every version that is served, or sent by the client."""
-    for key in (*ADVERTISED, *UNADVERTISED, *CLIENT_ONLY):
+    for key in (*ADVERTISED, *CLIENT_ONLY):
         api = api_of(key)
         for version in range(api.served.low, api.served.high + 1):
             yield api.request, version

@@ -146,6 +146,13 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Versions(0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: Versions(0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Versions(0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Versions(1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
+    ApiKey.SHARE_FETCH: Versions(1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
 }
 
 
@@ -157,24 +164,8 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
 Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set.
 """
 
-UNADVERTISED: Final[Mapping[ApiKey, Versions]] = {
-    ApiKey.SHARE_GROUP_HEARTBEAT: Versions(1, 1),
-    ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
-    ApiKey.SHARE_FETCH: Versions(1, 2),
-    ApiKey.SHARE_ACKNOWLEDGE: Versions(1, 2),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
-}
-"""APIs of share groups that are served, and not advertised while the server has not all
-that a consumer of a share group needs."""
-
-IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {
-    **ADVERTISED,
-    **UNADVERTISED,
-    **PRIVATE,
-}
-"""All APIs of the server, those that are not advertised included."""
+IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
+"""All APIs of the server, the private ones included."""
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),

@@ -25,7 +25,9 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import OPTIONS, ScriptedBroker
 
-NEW: Final[Mapping[ApiKey, Versions]] = ADVERTISED
+NEW: Final[Mapping[ApiKey, Versions]] = {
+    key: versions for key, versions in ADVERTISED.items() if "SHARE" not in key.name
+}
 KAFKA_0_11: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.API_VERSIONS: Versions(0, 1),
     ApiKey.METADATA: Versions(0, 4),

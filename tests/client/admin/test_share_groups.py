@@ -19,14 +19,15 @@ from coterie.client.admin.share_groups import ShareOffset
 from coterie.errors import ApiError, UnsupportedByBroker, UnsupportedGroupType
 from coterie.types import TopicPartition
 from coterie.wire import messages as m
-from coterie.wire.api import CLIENT_ONLY, UNADVERTISED, ApiKey
+from coterie.wire.api import ADVERTISED, CLIENT_ONLY, ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_coordinators import NEW, ScriptedCoordinators
 
 pytestmark = pytest.mark.asyncio
 
-KAFKA_4_3 = {**NEW, **UNADVERTISED, **CLIENT_ONLY}
+SHARE_APIS = [key for key in ADVERTISED if "SHARE" in key.name]
+KAFKA_4_3 = {**NEW, **CLIENT_ONLY, **{key: ADVERTISED[key] for key in SHARE_APIS}}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 

@@ -11,7 +11,7 @@ from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.server.apis.cluster import METADATA_TOPIC
 from coterie.settings import Settings
 from coterie.wire import messages as m
-from coterie.wire.api import ADVERTISED, IMPLEMENTED, UNADVERTISED
+from coterie.wire.api import ADVERTISED, IMPLEMENTED
 from coterie.wire.error_codes import ErrorCode
 from tests.broker.server.apis.in_process_server import InProcessServer
 
@@ -244,7 +244,8 @@ def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
     settings = Settings(group_coordinator_rebalance_protocols=("classic",))
     with InProcessServer(settings=settings) as server:
         finalized = server.call(named, 4).finalized_features
-    assert [each.name for each in finalized] == ["transaction.version"]
+    names = [each.name for each in finalized]
+    assert names == ["share.version", "transaction.version"]
 
 
 @pytest.mark.fact("E30-02")
@@ -255,11 +256,19 @@ def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
         each.name: (each.min_version, each.max_version)
         for each in newest.supported_features
     }
-    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert supported == {
+        "group.version": (0, 1),
+        "share.version": (0, 1),
+        "transaction.version": (0, 2),
+    }
     finalized = {
         each.name: each.max_version_level for each in newest.finalized_features
     }
-    assert finalized == {"group.version": 1, "transaction.version": 2}
+    assert finalized == {
+        "group.version": 1,
+        "share.version": 1,
+        "transaction.version": 2,
+    }
     assert server.call(named, 3).supported_features == []
     assert server.call(m.ApiVersionsRequest(), 2).finalized_features == []
 
@@ -270,7 +279,7 @@ def test_private_apis_are_listed_when_enabled() -> None:
     with InProcessServer(settings=settings) as server:
         answer = server.call(m.ApiVersionsRequest(), 2)
     advertised = {each.api_key for each in answer.api_keys}
-    assert advertised == {int(key) for key in IMPLEMENTED if key not in UNADVERTISED}
+    assert advertised == {int(key) for key in IMPLEMENTED}
 
 
 # Disabled protocols.

@@ -25,13 +25,18 @@ from coterie.broker.server.apis.routing import LEADER_EPOCH, unknown_partition
 from coterie.broker.server.call import Call, in_slices
 from coterie.errors import ApiError
 from coterie.wire import messages as m
-from coterie.wire.api import ADVERTISED, PRIVATE
+from coterie.wire.api import ADVERTISED, PRIVATE, ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.releases import Release
 
-FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
-"""Name, lowest and highest level of each feature. Group version 1 is KIP-848,
-transaction version 2 is KIP-890."""
+_SHARE_FEATURE: Final = "share.version"
+FEATURES: Final = (
+    ("group.version", 0, 1),
+    (_SHARE_FEATURE, 0, 1),
+    ("transaction.version", 0, 2),
+)
+"""Name, lowest and highest level of each feature. Group version 1 is KIP-848, share
+version 1 is KIP-932 (2 adds dead letters), transaction version 2 is KIP-890."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_SINCE: Final = 3
 _NO_NODE: Final = -1
@@ -101,10 +106,19 @@ def _of_release(
     ]
     if not release.has_features:
         return m.ApiVersionsResponse(api_keys=versions)
+    has_share_groups = ApiKey.SHARE_FETCH in release.versions
     return m.ApiVersionsResponse(
         api_keys=versions,
-        supported_features=response.supported_features,
-        finalized_features=response.finalized_features,
+        supported_features=[
+            each
+            for each in response.supported_features
+            if has_share_groups or each.name != _SHARE_FEATURE
+        ],
+        finalized_features=[
+            each
+            for each in response.finalized_features
+            if has_share_groups or each.name != _SHARE_FEATURE
+        ],
         finalized_features_epoch=response.finalized_features_epoch,
     )
 
@@ -114,7 +128,11 @@ def _versions(
     *, has_level_zero: bool, consumer: bool, private: bool
 ) -> m.ApiVersionsResponse:
     apis = {**ADVERTISED, **PRIVATE} if private else ADVERTISED
-    levels = {"group.version": int(consumer), "transaction.version": 2}
+    levels = {
+        "group.version": int(consumer),
+        _SHARE_FEATURE: 1,
+        "transaction.version": 2,
+    }
     return m.ApiVersionsResponse(
         api_keys=[
             m.ApiVersion(api_key=key, min_version=low, max_version=high)
