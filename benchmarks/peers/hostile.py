@@ -38,6 +38,9 @@ WIDE_TOPICS, WIDE_PARTITIONS, METADATA_BURST = 5, 10_000, 200
 EMPTY_NAMES = 15_000_000
 HALF_FRAMES, HALF_BYTES, HALF_SIZE = 100, 4_000_000, 90_000_000
 FLOOD_BURST = 500
+DELETED_GROUPS, DESCRIBED_GROUPS, UNKNOWN_TOPICS = 100_000, 50_000, 20_000
+COMMIT_TOPIC, COMMITTED = "committed", 65_000
+CREATED_PARTITIONS = 10_000
 
 
 @dataclass(slots=True)
@@ -156,7 +159,68 @@ def flood(address: str) -> Attack:
     return Attack([[request] * FLOOD_BURST])
 
 
+def delete_groups(address: str) -> Attack:
+    """Delete groups that do not exist."""
+    assert address
+    names = [f"group-{number}" for number in range(DELETED_GROUPS)]
+    return Attack([[frame(m.DeleteGroupsRequest(groups_names=names), 2)]])
+
+
+def describe_groups(address: str) -> Attack:
+    """Describe groups that do not exist."""
+    assert address
+    names = [f"group-{number}" for number in range(DESCRIBED_GROUPS)]
+    return Attack([[frame(m.DescribeGroupsRequest(groups=names), 5)]])
+
+
+def unknown_topics(address: str) -> Attack:
+    """Describe topics that do not exist."""
+    assert address
+    topics = [
+        m.MetadataRequestTopic(name=f"unknown-{number}")
+        for number in range(UNKNOWN_TOPICS)
+    ]
+    request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return Attack([[frame(request, 9)]])
+
+
+def large_commits(address: str) -> Attack:
+    """Commit offsets of partitions of which most do not exist, and delete them."""
+    create_topic(address, COMMIT_TOPIC, 100)
+    partitions = [
+        m.OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+        for index in range(COMMITTED)
+    ]
+    topic = m.OffsetCommitRequestTopic(name=COMMIT_TOPIC, partitions=partitions)
+    commit = m.OffsetCommitRequest(group_id="hostile", topics=[topic])
+    deleted = m.OffsetDeleteRequestTopic(
+        name=COMMIT_TOPIC,
+        partitions=[
+            m.OffsetDeleteRequestPartition(partition_index=index)
+            for index in range(COMMITTED)
+        ],
+    )
+    delete = m.OffsetDeleteRequest(group_id="hostile", topics=[deleted])
+    return Attack([[frame(commit, 9)], [frame(delete, 0)]])
+
+
+def create_topics(address: str) -> Attack:
+    """Create a topic of many partitions, and delete it, again and again."""
+    assert address
+    topic = m.CreatableTopic(
+        name="created", num_partitions=CREATED_PARTITIONS, replication_factor=1
+    )
+    create = m.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    delete = m.DeleteTopicsRequest(topic_names=["created"], timeout_ms=30_000)
+    return Attack([[frame(create, 5)], [frame(delete, 5)]])
+
+
 KINDS: dict[str, Callable[[str], Attack]] = {
+    "delete groups": delete_groups,
+    "describe groups": describe_groups,
+    "unknown topics": unknown_topics,
+    "large commits": large_commits,
+    "create topics": create_topics,
     "refused topics": refused_topics,
     "record bomb": record_bomb,
     "wide metadata": wide_metadata,
