@@ -67,6 +67,17 @@ migrations = st.one_of(
 )
 """Steps of the group that has members of both protocols."""
 
+share_steps = st.one_of(
+    st.tuples(st.just("share"), members, st.sampled_from(("t", "u", "tu"))),
+    st.tuples(st.just("share"), members, st.none()),
+    st.tuples(st.just("share_quit"), members),
+    st.tuples(st.just("delete_group"), st.just("s")),
+    st.tuples(st.just("begin"), members, st.just("t")),
+    st.tuples(st.just("quit"), members, st.just(-1)),
+    st.tuples(st.just("wait"), st.sampled_from((0, 1_000, 46_000))),
+)
+"""Steps of a share group, and of a consumer group beside it."""
+
 
 class World(ShardDriver):
     """A test driver that takes generated steps as clients of three groups.
@@ -225,6 +236,27 @@ class World(ShardDriver):
             )
         )
 
+    def do_share(self, member_id: str, topics: str | None) -> None:
+        """Send a heartbeat to the share group; an unknown member joins."""
+        group = self.state.share_groups.get("s")
+        member = group.members.get(member_id) if group else None
+        epoch = 0 if member is None else member.epoch
+        if epoch == 0 and topics is None:
+            topics = "t"
+        self._share_heartbeat(member_id, epoch, topics)
+
+    def do_share_quit(self, member_id: str) -> None:
+        self._share_heartbeat(member_id, -1, None)
+
+    def _share_heartbeat(self, member_id: str, epoch: int, topics: str | None) -> None:
+        request = m.ShareGroupHeartbeatRequest(
+            group_id="s",
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=None if topics is None else [*topics],
+        )
+        self.send(request)
+
     def do_wait(self, ms: int) -> None:
         self.advance(ms)
 
@@ -329,6 +361,17 @@ def test_replay_equals_live_state_when_groups_change_their_protocol(
     taken: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     compact_and_compare(world_after(taken), data)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.lists(share_steps, max_size=30), st.data())
+def test_replay_restores_share_groups(
+    taken: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    world = world_after(taken)
+    compact_and_compare(world, data)
+    assert_same_durable(world.state, taken_over(world.state).state)
 
 
 def compact_and_compare(world: World, data: st.DataObject) -> None:
