@@ -214,6 +214,31 @@ KNOWN: Final[tuple[Known, ...]] = (
         "request.",
     ),
     Known(
+        "dead letters of share groups (KIP-1191)",
+        "written, with `share.version` 2",
+        "not written; `share.version` is 1",
+        "Not built yet. Records that Kafka was about to write dead letters of count as "
+        "finished.",
+    ),
+    Known(
+        "ShareFetch that another request of its session has followed",
+        "123; what it acquired stays locked",
+        "123; it acquires nothing",
+        "The client cannot use the records.",
+    ),
+    Known(
+        "AcquiredRecords of a batch whose records have different states",
+        "neighbours are joined within a batch",
+        "neighbours with the same count are joined",
+        "They name the same records.",
+    ),
+    Known(
+        "write of an acknowledgement that fails",
+        "locks of other records stay",
+        "all share partitions are loaded again, and locks are lost",
+        "Nothing is undone in memory.",
+    ),
+    Known(
         "DeleteGroups v3 (KIP-1331)",
         "not served: 0 to 2",
         "served: it has error messages",
