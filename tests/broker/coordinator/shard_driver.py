@@ -16,6 +16,7 @@ from coterie.broker.coordinator.offsets.store import GroupOffsets
 from coterie.broker.coordinator.record_serde import decode_record, encode_record
 from coterie.broker.coordinator.result import Origin, Record, Result, Ticket
 from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.share import group as share_group
 from coterie.broker.coordinator.share import record_builders as share_records
 from coterie.broker.coordinator.snapshot import (
     entries,
@@ -165,6 +166,7 @@ def assert_same_durable(live: State, loaded: State) -> None:
     assert _durable(loaded) == durable
     assert whole(loaded) == whole(live)
     assert loaded.topic_index == live.topic_index
+    assert _share_groups(loaded) == _share_groups(live)
     for group_id in durable:
         group = live.classic_groups[group_id]
         if group.state in (GroupState.EMPTY, GroupState.STABLE):
@@ -188,9 +190,23 @@ def whole(state: State) -> list[tuple[bytes, bytes | None]]:
     """Return the encoded records of all consumer and share groups, sorted."""
     groups = state.consumer_groups.values()
     records = [record for group in groups for record in group_records(group)]
-    for share_group in state.share_groups.values():
-        records += share_records.group_records(share_group)
+    for each in state.share_groups.values():
+        records += share_records.group_records(each)
     return sorted(map(encode_record, records))
+
+
+def _share_groups(state: State) -> dict[str, list[Any]]:
+    """Return the durable fields of all share groups."""
+    own = {"partitions", "refresh"}
+    names = [name for name in share_group.FIELDS if name not in own]
+    return {
+        group_id: [
+            *(getattr(group, name) for name in names),
+            # The time of the record is that of a snapshot.
+            group.partitions and group.partitions[:3],
+        ]
+        for group_id, group in state.share_groups.items()
+    }
 
 
 def _settled(group: ClassicGroup) -> tuple[Any, ...]:
