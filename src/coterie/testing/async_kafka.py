@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
-from coterie.testing.groups import POLL_S, Group, Offsets
+from coterie.testing.groups import POLL_S, Delivery, Group, Offsets, RecordId
 from coterie.testing.in_process import TIMEOUT_S
 from coterie.testing.kafka import Kafka
 from coterie.testing.recorder import Rebalances, Requests
@@ -185,6 +185,14 @@ class AsyncGroup:
     def lag(self) -> Coroutine[Any, Any, int | None]:
         return asyncio.to_thread(lambda: self.sync.lag)
 
+    @property
+    def deliveries(self) -> Coroutine[Any, Any, dict[RecordId, Delivery]]:
+        return asyncio.to_thread(lambda: self.sync.deliveries)
+
+    @property
+    def in_flight(self) -> Coroutine[Any, Any, int]:
+        return asyncio.to_thread(lambda: self.sync.in_flight)
+
     async def wait_for(
         self,
         *,
@@ -192,13 +200,16 @@ class AsyncGroup:
         members: int | None = None,
         lag: int | None = None,
         committed: Offsets | None = None,
+        in_flight: int | None = None,
         timeout: float = TIMEOUT_S,  # noqa: ASYNC109 - as in Group.wait_for
     ) -> AsyncGroup:
         """Wait until all that is given is true at the same time, as `Group.wait_for`.
 
         Raises AssertionError and ValueError. It can be cancelled.
         """
-        attempts = self.sync.attempts(state, members, lag, committed, timeout)
+        attempts = self.sync.attempts(
+            state, members, lag, committed, in_flight, timeout
+        )
         met = object()
         while await asyncio.to_thread(next, attempts, met) is not met:  # noqa: ASYNC110 - no event
             await asyncio.sleep(POLL_S)

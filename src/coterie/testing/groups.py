@@ -4,6 +4,13 @@ billing = kafka.groups["billing"]
 billing.wait_for(state="Stable", members=2)
 billing.wait_for(lag=0)
 billing.seek({"orders": "earliest"})
+
+A share group (KIP-932) has start offsets in the place of committed ones, and records in
+flight:
+
+queue = kafka.groups["queue"]
+queue.wait_for(in_flight=0)
+queue.deliveries[("orders", 0, 5)].count
 """
 
 from __future__ import annotations
@@ -11,7 +18,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from coterie.errors import ApiError, code_of
 from coterie.testing.in_process import TIMEOUT_S, check
@@ -21,12 +29,14 @@ from coterie.wire import messages as m
 from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from coterie.broker import Server
     from coterie.client.admin.groups import GroupDescription, MemberDescription
 
 Offsets: TypeAlias = (
     Mapping[tuple[TopicName, int], LogOffset] | Mapping[TopicPartition, LogOffset]
 )
 """Offsets by (topic, partition)."""
+DeliveryState: TypeAlias = Literal["Available", "Acquired", "Acknowledged", "Archived"]
 Target: TypeAlias = LogOffset | Literal["earliest", "latest"]
 
 POLL_S: Final = 0.005
@@ -35,6 +45,12 @@ _STATES: Final = (
     *("Assigning", "CompletingRebalance", "Dead", "Empty", "NotReady"),
     *("PreparingRebalance", "Reconciling", "Stable"),
 )
+_SHARE: Final = "share"
+_DELIVERY_STATES: Final[tuple[DeliveryState, ...]] = (
+    *("Available", "Acquired", "Acknowledged", "Archived", "Archived"),
+)
+"""By their number in the records of Kafka, of which 3 is archived once its dead letter
+is written."""
 _NOT_A_CONSUMER_GROUP: Final = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNSUPPORTED_VERSION,
@@ -42,6 +58,29 @@ _NOT_A_CONSUMER_GROUP: Final = (
 # The newest versions that have topics by name.
 _COMMIT_VERSION: Final = 9
 _FETCH_VERSION: Final = 9
+
+
+class RecordId(NamedTuple):
+    """A record by its place."""
+
+    topic: TopicName
+    partition: int
+    offset: LogOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The delivery state of a record in a share group."""
+
+    state: DeliveryState
+    """Acquired: a member has it. Archived: rejected, or delivered too often."""
+    count: int
+    """How often it was delivered, as a member sees it; 0 is possible after a restart
+    only."""
+    member_id: str | None
+    """The member that has acquired it."""
+    lock_ms: int | None
+    """The milliseconds until its lock ends, by the server's clock."""
 
 
 class Groups(Mapping[GroupId, "Group"]):
@@ -93,6 +132,7 @@ class Group:
         # The admin client is half as large as the server, and not every test needs it.
         from coterie.client.admin.describe_groups import classic_group, consumer_group
         from coterie.client.admin.groups import GroupDescription, Node
+        from coterie.client.admin.share_groups import share_group
 
         node = Node(-1, "127.0.0.1", 0)
         request = m.ConsumerGroupDescribeRequest(group_ids=[self.group_id])
@@ -110,6 +150,13 @@ class Group:
                 group=self.group_id,
             ).groups
             described = classic_group(classic, node)
+            if code_of(described) is ErrorCode.GROUP_ID_NOT_FOUND:
+                (share,) = self._kafka.request(
+                    m.ShareGroupDescribeRequest(group_ids=[self.group_id]),
+                    m.ShareGroupDescribeResponse,
+                    group=self.group_id,
+                ).groups
+                described = share_group(share, node)
         if isinstance(described, GroupDescription):
             return described
         if code_of(described) is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -125,8 +172,8 @@ class Group:
 
     @property
     def type(self) -> str | None:
-        """The protocol of its members: "classic", or "consumer" for KIP-848, also while
-        members of both are in it; None when the group does not exist."""
+        """The protocol of its members: "classic", "consumer" for KIP-848, also while
+        members of both are in it, or "share"; None when the group does not exist."""
         described = self.description
         return None if described is None else described.type.value
 
@@ -151,7 +198,12 @@ class Group:
 
     @property
     def offsets(self) -> dict[TopicPartition, LogOffset]:
-        """The committed offsets."""
+        """The committed offsets; of a share group the start offsets: the first record
+        of each partition that may still be delivered."""
+        if self.type == _SHARE:
+            return {
+                where: part.start_offset for where, part in self._share_partitions()
+            }
         group = m.OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
         (fetched,) = self._kafka.request(
             m.OffsetFetchRequest(groups=[group]),
@@ -174,8 +226,12 @@ class Group:
         """The number of records after the committed offset, by partition.
 
         It has the partitions with a committed offset, and all of the topics that
-        members subscribe to; without a committed offset every record counts.
+        members subscribe to; without a committed offset every record counts. Of a share
+        group it has the partitions with a start offset, with the number of records
+        that are not acknowledged or archived yet (KIP-1226).
         """
+        if self.type == _SHARE:
+            return {where: part.lag for where, part in self._share_partitions()}
         offsets = self.offsets
         partitions = set(offsets)
         topics: set[TopicName] = set()
@@ -197,6 +253,37 @@ class Group:
         lags = self.lags
         return sum(lags.values()) if lags else None
 
+    @property
+    def deliveries(self) -> dict[RecordId, Delivery]:
+        """The records of a share group that were delivered and are not behind the start
+        offset yet, as the server has them in memory; empty for other groups."""
+        found: dict[RecordId, Delivery] = {}
+
+        def read(server: Server) -> None:
+            broker = server.assembly.broker
+            now_ms = broker.data.clock()
+            for key, share in broker.share_partitions.of_group(self.group_id).items():
+                topic = broker.catalog.topic_name(key.topic_id)
+                assert topic is not None, "the partitions of deleted topics are closed"
+                for each in share.ranges:
+                    delivery = Delivery(
+                        _DELIVERY_STATES[each.state],
+                        each.delivery_count,
+                        each.member or None,
+                        each.deadline_ms - now_ms if each.deadline_ms else None,
+                    )
+                    for offset in range(each.first, each.last + 1):
+                        found[RecordId(topic, key.partition, offset)] = delivery
+
+        self._kafka.call(read)
+        return dict(sorted(found.items()))
+
+    @property
+    def in_flight(self) -> int:
+        """The number of records that members of a share group have acquired and not
+        acknowledged."""
+        return sum(each.state == "Acquired" for each in self.deliveries.values())
+
     def wait_for(
         self,
         *,
@@ -204,18 +291,19 @@ class Group:
         members: int | None = None,
         lag: int | None = None,
         committed: Offsets | None = None,
+        in_flight: int | None = None,
         timeout: float = TIMEOUT_S,
     ) -> Group:
         """Wait until all that is given is true at the same time; return the group.
 
         `state` is a name as in `state`. `lag` is the greatest sum of `lags`.
-        `committed` are the smallest offsets, as in {("orders", 0): 5}. `timeout` is in
-        seconds of the test's own clock.
+        `committed` are the smallest offsets, as in {("orders", 0): 5}. `in_flight` is
+        exactly that of a share group. `timeout` is in seconds of the test's own clock.
 
         Raises AssertionError, with what the group is instead and with its history, and
         ValueError for an unknown state.
         """
-        for _ in self.attempts(state, members, lag, committed, timeout):
+        for _ in self.attempts(state, members, lag, committed, in_flight, timeout):
             time.sleep(POLL_S)
         return self
 
@@ -225,6 +313,7 @@ class Group:
         members: int | None,
         lag: int | None,
         committed: Offsets | None,
+        in_flight: int | None,
         timeout: float,
     ) -> Iterator[None]:
         """Yield while the condition of `wait_for` is false; raise what it raises."""
@@ -232,7 +321,7 @@ class Group:
             names = ", ".join(_STATES)
             raise ValueError(f"there is no group state {state!r}; there are {names}")
         deadline = time.monotonic() + timeout
-        while unmet := self._unmet(state, members, lag, committed):
+        while unmet := self._unmet(state, members, lag, committed, in_flight):
             if time.monotonic() > deadline:
                 raise AssertionError(
                     f"not within {timeout:g} s: {'; '.join(unmet)}\n{self.report()}"
@@ -343,9 +432,16 @@ class Group:
                 owned = ", ".join(f"{t}-{p}" for t, p in member.assignment) or "nothing"
                 lines.append(f"  member {name} ({member.member_id}) has {owned}")
         offsets = self.offsets
+        is_share = described is not None and described.type.value == _SHARE
+        noun = "start offset" if is_share else "committed"
         for (topic, partition), lag in self.lags.items():
-            committed = offsets.get(TopicPartition(topic, partition), "no offset")
-            lines.append(f"  {topic}-{partition}: committed {committed}, lag {lag}")
+            found = offsets.get(TopicPartition(topic, partition), "no offset")
+            lines.append(f"  {topic}-{partition}: {noun} {found}, lag {lag}")
+        for record, delivery in self.deliveries.items():
+            lines.append(
+                f"  {record.topic}-{record.partition} offset {record.offset}: "
+                f"{delivery.state}, delivered {delivery.count} times"
+            )
         return "\n".join([*lines, self.history()])
 
     def _unmet(
@@ -354,6 +450,7 @@ class Group:
         members: int | None = None,
         lag: int | None = None,
         committed: Offsets | None = None,
+        in_flight: int | None = None,
     ) -> list[str]:
         """Return what is expected and not true."""
         unmet = []
@@ -376,7 +473,29 @@ class Group:
                 if found < offset:
                     text = "none" if found < 0 else found
                     unmet.append(f"offset {offset} of {topic}-{partition}, not {text}")
+        if in_flight is not None and (found := self.in_flight) != in_flight:
+            unmet.append(f"{in_flight} records in flight, but there are {found}")
         return unmet
+
+    def _share_partitions(
+        self,
+    ) -> Iterator[tuple[TopicPartition, m.DescribeShareGroupOffsetsResponsePartition]]:
+        """Yield the partitions of a share group that have a start offset."""
+        group = m.DescribeShareGroupOffsetsRequestGroup(
+            group_id=self.group_id, topics=None
+        )
+        (described,) = self._kafka.request(
+            m.DescribeShareGroupOffsetsRequest(groups=[group]),
+            m.DescribeShareGroupOffsetsResponse,
+            group=self.group_id,
+        ).groups
+        check(described.error_code, f"group {self.group_id}", described.error_message)
+        for topic in described.topics:
+            for part in topic.partitions:
+                where = TopicPartition(topic.topic_name, part.partition_index)
+                check(part.error_code, str(where), part.error_message)
+                if part.start_offset >= 0:
+                    yield where, part
 
     def _check(self, unmet: list[str]) -> None:
         if unmet:

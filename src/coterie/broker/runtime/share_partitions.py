@@ -221,10 +221,16 @@ class SharePartitions:
         if update is not None:
             self._write(key, share, update, lambda _: None)
 
+    def of_group(self, group_id: GroupId) -> dict[ShareKey, SharePartition]:
+        """Return the share partitions of a group that are in use."""
+        return {
+            key: share for key, share in self._open.items() if key.group_id == group_id
+        }
+
     def close_group(self, group_id: GroupId) -> None:
         """Drop the share partitions of a group that no session uses; they are loaded
         again when needed."""
-        for key in [key for key in self._open if key.group_id == group_id]:
+        for key in self.of_group(group_id):
             self._close(key)
         assert all(key.group_id != group_id for key in self._open)
 

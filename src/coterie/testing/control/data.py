@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -139,18 +140,19 @@ class DataRoutes:
 
     def _get_group(self, request: ControlRequest) -> Any:
         """Describe a group; with a condition, when it is true."""
-        request.known("state", "members", "lag", "timeout_ms")
+        request.known("state", "members", "lag", "in_flight", "timeout_ms")
         query = request.query
         state, members = query.get("state"), integer(query, "members")
-        lag = integer(query, "lag")
+        lag, in_flight = integer(query, "lag"), integer(query, "in_flight")
         with self._running() as kafka, refusals():
             group = kafka.groups[request.names["id"]]
-            if {state, members, lag} != {None}:
+            if {state, members, lag, in_flight} != {None}:
                 with unmet():
                     group.wait_for(
                         state=state,
                         members=members,
                         lag=lag,
+                        in_flight=in_flight,
                         timeout=timeout_s(request),
                     )
             return _group(group)
@@ -215,6 +217,10 @@ def _group(group: Group) -> dict[str, Any]:
             for (topic, partition), offset in group.offsets.items()
         ],
         "lag": group.lag,
+        "deliveries": [
+            {**record._asdict(), **asdict(delivery)}
+            for record, delivery in group.deliveries.items()
+        ],
     }
 
 
