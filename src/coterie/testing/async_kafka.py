@@ -225,4 +225,5 @@ class AsyncGroup:
     assert_committed = _of_group(Group.assert_committed)
     seek = _of_group(Group.seek)
     commit = _of_group(Group.commit)
+    configure = _of_group(Group.configure)
     delete = _of_group(Group.delete)

@@ -46,6 +46,8 @@ _STATES: Final = (
     *("PreparingRebalance", "Reconciling", "Stable"),
 )
 _SHARE: Final = "share"
+_GROUP_RESOURCE: Final = 32
+_SET: Final = 0
 _DELIVERY_STATES: Final[tuple[DeliveryState, ...]] = (
     *("Available", "Acquired", "Acknowledged", "Archived", "Archived"),
 )
@@ -408,6 +410,28 @@ class Group:
                 if part.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
                     hint = "the group has members; close its consumers first"
                 check(part.error_code, what, hint)
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Set configurations of the group, as {"share.auto.offset.reset": "earliest"},
+        whether it exists or not; they are kept when it is deleted.
+
+        Raises ApiError, with INVALID_CONFIG for an unknown name or value.
+        """
+        resource = m.IncrementalAlterConfigsResource(
+            resource_type=_GROUP_RESOURCE,
+            resource_name=self.group_id,
+            configs=[
+                m.IncrementalAlterableConfig(
+                    name=name, config_operation=_SET, value=value
+                )
+                for name, value in configs.items()
+            ],
+        )
+        (altered,) = self._kafka.request(
+            m.IncrementalAlterConfigsRequest(resources=[resource]),
+            m.IncrementalAlterConfigsResponse,
+        ).responses
+        check(altered.error_code, f"group {self.group_id}", altered.error_message)
 
     def delete(self) -> None:
         """Delete the group. Raises ApiError, as while it has members."""

@@ -29,9 +29,14 @@ from coterie.wire.releases import load_release
 
 T = TypeVar("T")
 
-SETTINGS: Final[Mapping[str, object]] = {"group.initial.rebalance.delay.ms": 0}
+SETTINGS: Final[Mapping[str, object]] = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+}
 """The settings that differ from Kafka's defaults: a classic group does not wait 3 s for
-further members before its first rebalance."""
+further members before its first rebalance, and the first member of a share group, which
+gets its partitions with the second heartbeat, does not wait 5 s for it."""
 
 
 class Kafka(TopicMethods):
