@@ -21,7 +21,7 @@ WAIT_S = 30.0
 def process(message: Message) -> AcknowledgeType:
     """Return what becomes of an order."""
     try:
-        order = json.loads(message.value())
+        order = json.loads(message.value() or b"")
     except ValueError:
         return AcknowledgeType.REJECT
     return AcknowledgeType.RELEASE if order["stock"] < 1 else AcknowledgeType.ACCEPT

@@ -121,6 +121,7 @@ def test_groups_are_described_and_waited_for() -> None:
     with controlled as http:
         group = http.get("/v1/groups/billing")
         assert (group["state"], group["members"]) == ("Dead", [])
+        assert group["deliveries"] == []
         error = http.error("GET", "/v1/groups/billing?state=Stable&timeout_ms=1", 409)
         assert "state Stable, but it is Dead" in error["error"]
         http.error("GET", "/v1/groups/billing?state=Fine", 400)
