@@ -52,7 +52,8 @@ def member(kafka: Kafka) -> Iterator[ShareConsumer]:
 def test_an_acquired_record_has_a_member_and_a_lock(
     kafka: Kafka, queue: Group, member: ShareConsumer
 ) -> None:
-    assert (queue.type, queue.deliveries, queue.in_flight) == (None, {}, 0)
+    other = kafka.groups["other"]
+    assert (other.type, other.deliveries, other.in_flight) == (None, {}, 0)
     first, second = member.poll(POLL_S)
     [described] = queue.wait_for(state="Stable", members=1, in_flight=2).members
     assert queue.type == "share"
@@ -90,3 +91,16 @@ def test_a_configuration_that_does_not_exist_is_refused(kafka: Kafka) -> None:
     with pytest.raises(ApiError) as raised:
         kafka.groups["queue"].configure({"share.offset.reset": "earliest"})
     assert raised.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_an_acknowledgement_that_is_refused_stands_in_its_row(
+    kafka: Kafka, queue: Group, member: ShareConsumer
+) -> None:
+    first, second = member.poll(POLL_S)
+    member.acknowledge(first)
+    member.acknowledge(second)
+    with kafka.faults.reply("ShareAcknowledge", "INVALID_RECORD_STATE", times=1):
+        [outcome] = member.commit_sync(POLL_S).values()
+    assert outcome is not None
+    assert outcome.args[0].name() == "INVALID_RECORD_STATE"
+    assert queue.in_flight == 2

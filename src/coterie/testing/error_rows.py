@@ -263,12 +263,36 @@ _OF_FETCHED: Final = _codes(
 )
 """The codes of one partition in a Fetch response."""
 
+_OF_ACKNOWLEDGED: Final = _codes(
+    "INVALID_RECORD_STATE",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "NOT_LEADER_OR_FOLLOWER",
+    "FENCED_LEADER_EPOCH",
+    "FENCED_STATE_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+)
+"""The codes of one partition in a ShareAcknowledge response."""
+_REFUSED: Final = _codes("INVALID_RECORD_STATE")
+_SHARED_TOPIC: Final = ("responses", "topics", "topic_id")
+
 _IN_ROWS: Final[Mapping[ApiKey, tuple[_InRows, ...]]] = {
     ApiKey.FETCH: (
         _InRows(
             _OF_FETCHED,
             Rows("responses", "topics", "topic topic_id", _FETCHED_PARTITIONS),
         ),
+    ),
+    ApiKey.SHARE_FETCH: (
+        _InRows(
+            _REFUSED,
+            Rows(*_SHARED_TOPIC, _BY_INDEX._replace(error="acknowledge_error_code")),
+        ),
+        _InRows(_OF_ACKNOWLEDGED - _REFUSED, Rows(*_SHARED_TOPIC, _BY_INDEX)),
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: (
+        _InRows(_OF_ACKNOWLEDGED, Rows(*_SHARED_TOPIC, _BY_INDEX)),
     ),
     ApiKey.METADATA: (
         _InRows(
