@@ -3,7 +3,6 @@ of their responses are encoded as by the general encoder."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -126,8 +125,8 @@ def read(
     slices = read_commit_in_slices(layout, frame, at, elements_max)
     try:
         commit = read_commit(layout, frame, at, elements_max)
-    except MalformedFrame as error:
-        with pytest.raises(MalformedFrame, match=f"^{re.escape(str(error))}$"):
+    except MalformedFrame:
+        with pytest.raises(MalformedFrame):
             finish(slices)
         raise
     assert contents(finish(slices)) == contents(commit)
