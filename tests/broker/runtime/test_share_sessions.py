@@ -18,6 +18,8 @@ from coterie.broker.runtime.share_sessions import (
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
+pytestmark = pytest.mark.pure
+
 TOPIC_ID = b"t" * 16
 FIRST = SessionKey(1, "g", "m")
 

@@ -59,6 +59,9 @@ class Transport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def is_closing(self) -> bool:
+        return False
+
     def close(self) -> None:
         raise AssertionError("closed")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from coterie.broker.coordinator.share_partition.state import ShareKey
 from coterie.broker.runtime.share_partitions import SharePartitions
@@ -52,7 +52,7 @@ class ShareSession:
     """The session of a member. `epoch` is that of the next request."""
 
     key: SessionKey
-    connection: object
+    connection: Any
     epoch: int = INITIAL_EPOCH + 1
     partitions: dict[PartitionId, ShareSessionPartition] = field(default_factory=dict)
 

@@ -73,8 +73,10 @@ class World:
     def copy(self) -> World:
         new = copy.copy(self)
         new.unwritten = self.unwritten.copy()
-        new.partition = copy.copy(self.partition)
+        # copy.copy does not work on compiled objects.
+        new.partition = SharePartition(self.partition.start_offset)
         new.partition.ranges = self.partition.ranges.copy()
+        new.partition.last_write = self.partition.last_write
         new.reference = self.reference.copy()
         new.finished = self.finished.copy()
         return new
