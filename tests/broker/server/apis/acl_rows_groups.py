@@ -241,12 +241,13 @@ OF_GROUPS = [
         lambda response: (
             int(response.error_code),
             [
-                refusal(part.error_code)
+                code
                 for topic in response.responses
                 for part in topic.partitions
+                if (code := refusal(part.error_code))
             ],
         ),
-        (0, [0]),
+        (0, []),
         {group(READ, "s"): (NO_GROUP, []), topic(READ): (0, [NO_TOPIC])},
         2,
         facts=("SG-039", "SG-040"),
