@@ -103,10 +103,16 @@ def stage(address: tuple[str, int]) -> Stage:
     topic = m.CreatableTopic(name=made.topic, num_partitions=2, replication_factor=1)
     with made.client() as client:
         client.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
-        for partition in range(2):
-            produced = partial(is_produced, client, records(made.topic, partition))
-            eventually(produced, expected="the records are written")
+    produce_to(made)
     return made
+
+
+def produce_to(stage: Stage) -> None:
+    """Append records, once the broker knows the new topic."""
+    with stage.client() as client:
+        for partition in range(2):
+            produced = partial(is_produced, client, records(stage.topic, partition))
+            eventually(produced, expected="the records are written")
 
 
 def is_produced(client: WireClient, request: m.ProduceRequest) -> bool:
@@ -251,6 +257,7 @@ async def test_offsets_of_a_topic_that_was_created_again_are_not_restored(
     assert await applied(admin, items, snapshot) == [Verdict.DONE]
     (await admin.topics.delete([stage.topic])).all()
     (await admin.topics.create([NewTopic(stage.topic, 2, 1)])).all()
+    produce_to(stage)
     (undo,) = await plan_undo(admin, snapshot.content)
     assert undo.item is None
     assert all("was deleted and created again" in str(row.error) for row in undo.rows)
