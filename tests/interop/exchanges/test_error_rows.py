@@ -34,7 +34,12 @@ def topic_and_group(wire: WireClient) -> None:
     """Create the topic and the group, unless an earlier test did."""
     topic = m.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
     wire.call(m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 7)
-    wire.call(commit(TOPIC), 8)
+
+    def is_committed() -> bool:
+        [row] = wire.call(commit(TOPIC), 8).topics
+        return not row.partitions[0].error_code
+
+    eventually(is_committed, expected="the topic and the group")
     # Kafka creates its log of transactions at the first search for a coordinator.
     find = m.FindCoordinatorRequest(key_type=1, coordinator_keys=[NOBODY])
     eventually(
