@@ -256,7 +256,7 @@ async def test_a_dynamic_member_works_with_the_oldest_versions() -> None:
         broker.versions.update(OLD)
         ScriptedClassicGroup(broker)
         async with Story(broker).member as member:
-            assert member._assignment == b"work"
+            assert member.assignment_data == b"work"
         assert broker.asked_of(m.LeaveGroupRequest)[0].member_id == "given"
 
 

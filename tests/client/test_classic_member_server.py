@@ -116,9 +116,11 @@ async def test_members_divide_the_jobs_until_they_leave(
     one, two = Member(address, group, "a"), Member(address, group, "b")
     async with one.member:
         assert one.entries == ["a: 0 of 1"]
-        assert one.member._assignment == b"a: 0 of 1"
+        assert one.member.is_leader
+        assert one.member.assignment_data == b"a: 0 of 1"
         async with two.member:
             assert two.entries == ["b: 1 of 2"]
+            assert not two.member.is_leader
             await one.assigned("a: 0 of 2")
             assert one.member.generation == two.member.generation
         assert two.entries[1:] == ["revoked"]
@@ -131,7 +133,7 @@ async def test_members_divide_the_jobs_until_they_leave(
         "a: 0 of 1",
         "revoked",
     ]
-    assert (one.member.generation, one.member._assignment) == (-1, None)
+    assert (one.member.generation, one.member.assignment_data) == (-1, None)
     assert [protocol for protocol, _ in one.assigned_by] == ["even"] * 3
 
 
@@ -248,7 +250,7 @@ async def test_the_older_of_two_members_with_one_instance_id_ends(
                 await one.member.ended()
         assert raised.value.code is ErrorCode.FENCED_INSTANCE_ID
         assert one.entries[-1] == "lost"
-        assert second._assignment == b"a: 0 of 1"
+        assert second.assignment_data == b"a: 0 of 1"
         with pytest.raises(ApiError):
             await one.member.leave()
 

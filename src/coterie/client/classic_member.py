@@ -187,6 +187,7 @@ class ClassicMember(Member):
         self._hurry = Notifier()
         self._hurries_until_s = 0.0
         self._assignment: bytes | None = None
+        self._is_leader = False
         self._join_reason: str | None = None
         self._is_leaving = False
         self._leaves_group = True
@@ -206,6 +207,16 @@ class ClassicMember(Member):
     def generation(self) -> int:
         """The generation of the group that the member is in; -1 outside the group."""
         return self._session.generation
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the member was the leader of the last rebalance."""
+        return self._is_leader
+
+    @property
+    def assignment_data(self) -> bytes | None:
+        """The assignment of the member as the leader sent it; None without one."""
+        return self._assignment
 
     def rejoin(self, reason: str | None = None) -> None:
         """Start a rebalance, as after a change of the metadata. A coordinator gives a
@@ -407,6 +418,7 @@ class ClassicMember(Member):
             connection, request, session, self._clock
         )
         session.joined(joined.member_id, joined.generation, sent_s)
+        self._is_leader = joined.is_leader
         self._notifier.notify()
         assignments = await self._assignments(joined)
         sync = classic_requests.sync_request(self._identity, joined, assignments)
