@@ -124,7 +124,9 @@ def test_any_table_fits_and_has_whole_names(
     shown = "\n".join(line for row in laid.rows for line in row)
     for item in items:
         assert all(str(item[each.key]) in shown for each in names)
-    sizes = [cells(str(item[each.key])) for item in items for each in names]
+    # The first column is laid out as a name, whatever its role.
+    whole = [columns[0], *names]
+    sizes = [cells(str(item[each.key])) for item in items for each in whole]
     if width >= max([24 + 10 * len(names), *(size + 2 for size in sizes)]):
         assert max(map(cells, [*laid.header, *shown.split("\n")])) <= width
     titles = {each.title for each in columns}
