@@ -180,6 +180,9 @@ def _read_statement() -> str | None:
 def _history() -> Iterator[None]:
     """Offer the lines of earlier sessions, and keep those of this one, on systems that
     have readline."""
+    if sys.platform == "win32":
+        yield
+        return
     try:
         import readline
     except ImportError:
