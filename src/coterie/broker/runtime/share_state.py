@@ -133,7 +133,6 @@ class ShareStates:
 
     def is_loaded(self, key: ShareKey) -> bool:
         """Return whether `state` may be called for a share partition."""
-        assert key.partition >= 0
         topic = self._data.catalog.share_state_topic
         return topic is None or self._shard(topic, key).is_loaded
 

@@ -459,6 +459,15 @@ def test_by_duration_waits_for_a_record_that_is_new_enough() -> None:
     assert ShareMember(broker).fetch()[0].error == 78
 
 
+@pytest.mark.parametrize("start_offset", [-7, -(2**63)])
+def test_a_negative_start_offset_is_the_start_of_the_log(start_offset: int) -> None:
+    broker = FakeBroker()
+    broker.create("a")
+    produce(broker, b"x")
+    initialize(broker, start_offset=start_offset)
+    assert ShareMember(broker).take() == [(0, 0, 1)]
+
+
 def test_deleted_records_are_skipped(broker: FakeBroker, member: ShareMember) -> None:
     for _ in range(3):
         produce(broker, b"x", b"y")

@@ -70,6 +70,13 @@ def test_a_partition_without_a_start_offset_has_no_lag(broker: FakeBroker) -> No
     assert rows(describe(broker, 2, 1)) == [(2, -1, -1), (1, 0, 0)]
 
 
+@pytest.mark.parametrize("index", [-1, -(2**31), 3, 2**31 - 1])
+def test_a_partition_that_does_not_exist_has_no_offset(
+    broker: FakeBroker, index: int
+) -> None:
+    assert rows(describe(broker, index, 0)) == [(index, -1, -1), (0, 0, 0)]
+
+
 def test_unknown_groups_and_topics_have_no_offset(broker: FakeBroker) -> None:
     assert rows(describe(broker, 0, group="other")) == [(0, -1, -1)]
     topic = describe(broker, 0, topic="none")
